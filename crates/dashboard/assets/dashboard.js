@@ -357,6 +357,13 @@ document.addEventListener("submit", event => {
 });
 addEventListener("pageshow", () => all("form[data-sent]").forEach(form => delete form.dataset.sent));
 
+// Where the navigation is a row, the current page is in sight.
+const side = $(".side");
+const current = $(".side nav [aria-current]");
+if (side && current && side.scrollWidth > side.clientWidth) {
+  side.scrollLeft = current.offsetLeft - (side.clientWidth - current.offsetWidth) / 2;
+}
+
 all("figure.plot").forEach(watch);
 all("[data-preview]").forEach(preview);
 all("[data-filter]").forEach(filter);

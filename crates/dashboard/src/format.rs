@@ -9,8 +9,14 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
+/// Larger numbers are shown in millions of millions, or they would burst every table.
+const MAX_DIGITS: u64 = 9_999_999_999_999;
+
 /// A whole number with commas: `12,400`.
 pub(crate) fn count(number: u64) -> String {
+    if number > MAX_DIGITS {
+        return format!("{} T", count(number / 1_000_000_000_000));
+    }
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -152,9 +158,9 @@ pub(crate) fn clock(time: Time) -> String {
     format!("{:02}:{:02}:{:02}", it.hour, it.minute, it.second)
 }
 
-/// The time of day with milliseconds: `12:41:08.213`.
-pub(crate) fn exact_clock(time: Time) -> String {
-    format!("{}.{:03}", clock(time), time.calendar().millisecond)
+/// The milliseconds of a time of day: `.213`.
+pub(crate) fn fraction(time: Time) -> String {
+    format!(".{:03}", time.calendar().millisecond)
 }
 
 /// The time of day to the minute: `12:41`.
@@ -179,6 +185,16 @@ pub(crate) fn moment(time: Time, now: Time) -> String {
     let (it, today) = (time.calendar(), now.calendar());
     if (it.year, it.month, it.day) == (today.year, today.month, today.day) {
         clock(time)
+    } else {
+        minute(time, now)
+    }
+}
+
+/// A moment to the minute: `12:41` today, else `12 Nov 12:41`.
+pub(crate) fn minute(time: Time, now: Time) -> String {
+    let (it, today) = (time.calendar(), now.calendar());
+    if (it.year, it.month, it.day) == (today.year, today.month, today.day) {
+        short_clock(time)
     } else {
         format!("{} {}", day(time, now), short_clock(time))
     }
@@ -224,7 +240,7 @@ mod tests {
         check(count(0), "0");
         check(count(999), "999");
         check(count(12_400), "12,400");
-        check(count(u64::MAX), "18,446,744,073,709,551,615");
+        check(count(u64::MAX), "18,446,744 T");
         check(counted(1, "client"), "1 client");
         check(counted(0, "client"), "0 clients");
         check(rate(2_184.4), "2,184");

@@ -23,7 +23,7 @@ pub(crate) fn bar(label: &str, value: f64, whole: f64, class: &str) -> Markup {
     PreEscaped(Meter { label, value, whole, class }.to_svg())
 }
 
-/// Requests per second over time, stacked, with changes of the policy.
+/// Requests per second over time, stacked, with changes of the policy. It leads to the refusals behind it.
 pub(crate) fn course(id: &str, title: &str, series: &RequestSeries, chrome: &Chrome) -> Markup {
     let details = path::with_query(path::AUDIT, &[("log", "decisions"), ("action", "refused")]);
     html! {
@@ -71,9 +71,11 @@ pub(crate) fn course_part(
         };
         chart.to_svg()
     };
+    let has_data =
+        [&series.allowed, &series.throttled, &series.refused].into_iter().any(|it| any(it));
     html! {
         div.fragment id=(id) data-notes=(notes(series)) {
-            (PreEscaped(for_both_widths(Size::WIDE, draw)))
+            @if has_data { (PreEscaped(for_both_widths(Size::WIDE, draw))) } @else { (no_data()) }
         }
     }
 }
@@ -114,7 +116,11 @@ pub(crate) fn latency_part(id: &str, title: &str, series: &LatencySeries, now: T
         };
         chart.to_svg()
     };
-    html! { div.fragment id=(id) { (PreEscaped(for_both_widths(Size::HALF, draw))) } }
+    html! {
+        div.fragment id=(id) {
+            @if any(&series.p99) { (PreEscaped(for_both_widths(Size::HALF, draw))) } @else { (no_data()) }
+        }
+    }
 }
 
 /// The legend of [`latency`].
@@ -153,11 +159,20 @@ pub(crate) fn effect_course(effect: &Effect) -> Markup {
         figure.plot {
             div.fragment { (PreEscaped(for_both_widths(Size::HALF, draw))) }
             figcaption.dim {
+                "Refusals per " (t(&step)) ": "
                 (PreEscaped(legend(&[("k-now", "now"), ("k-then", "with the change")])))
-                " refusals per " (t(&step))
             }
         }
     }
+}
+
+/// In place of a chart without a single value.
+fn no_data() -> Markup {
+    html! { div.nodata.dim { "No figures in this range yet." } }
+}
+
+fn any(values: &[Option<f64>]) -> bool {
+    values.iter().any(Option::is_some)
 }
 
 fn seconds(time: Time) -> i64 {

@@ -37,7 +37,7 @@ pub(crate) fn decisions(rows: &[DecisionRow], columns: DecisionColumns, now: Tim
         table.decisions {
             thead {
                 tr {
-                    th scope="col" { "Time, UTC" }
+                    th scope="col" { "Time" span.m-hide { ", UTC" } }
                     @if has_client { th scope="col" { "Client" } }
                     th scope="col" { "Request" }
                     th scope="col" { "Outcome" }
@@ -58,7 +58,7 @@ pub(crate) fn decisions(rows: &[DecisionRow], columns: DecisionColumns, now: Tim
                         }
                         td { (outcome_link(row)) }
                         td.m-hide.cut { @if let Some(rule_id) = &row.rule_id { (rule(rule_id)) } }
-                        td.num.m-hide { (left(row)) }
+                        td.num.m-hide { (left(row, has_client)) }
                         @if has_node { td.m-hide.dim { (t(row.node.as_deref().unwrap_or(""))) } }
                     }
                 }
@@ -70,13 +70,21 @@ pub(crate) fn decisions(rows: &[DecisionRow], columns: DecisionColumns, now: Tim
 fn time_of(row: &DecisionRow, now: Time) -> Markup {
     let whole = format::rfc_3339(row.at);
     let is_today = now.as_secs() / 86_400 == row.at.as_secs() / 86_400;
-    let text = if is_today { format::exact_clock(row.at) } else { format::moment(row.at, now) };
-    html! { time datetime=(whole) title=(whole) { (text) } }
+    html! {
+        time datetime=(whole) title=(whole) {
+            @if is_today {
+                (format::clock(row.at)) span.m-hide { (format::fraction(row.at)) }
+            } @else {
+                (format::moment(row.at, now))
+            }
+        }
+    }
 }
 
 /// The outcome, as a link to its explanation if it was kept.
 fn outcome_link(row: &DecisionRow) -> Markup {
-    let why = row.reason.as_deref().filter(|reason| *reason != "rate_limited");
+    let is_news = |reason: &&str| *reason != "rate_limited" && *reason != row.outcome.word();
+    let why = row.reason.as_deref().filter(is_news);
     html! {
         @match &row.decision_id {
             Some(id) => a.explain href=(path::decision(id)) title="Explain this decision" { (outcome(row.outcome)) },
@@ -89,13 +97,13 @@ fn outcome_link(row: &DecisionRow) -> Markup {
     }
 }
 
-fn left(row: &DecisionRow) -> Markup {
+fn left(row: &DecisionRow, has_limit: bool) -> Markup {
     html! {
         @match (row.remaining, row.limit) {
-            (Some(remaining), Some(limit)) => {
+            (Some(remaining), Some(limit)) if has_limit => {
                 (format::count(remaining)) span.dim { " of " (format::count(limit)) }
             }
-            (Some(remaining), None) => (format::count(remaining)),
+            (Some(remaining), _) => (format::count(remaining)),
             _ => span.dim { "–" },
         }
     }

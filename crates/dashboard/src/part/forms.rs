@@ -44,7 +44,7 @@ pub(crate) struct Field<'a> {
     pub(crate) hint: &'a str,
     /// What stands in it while it is empty.
     pub(crate) placeholder: &'a str,
-    /// The kind of input; `text` if empty.
+    /// The kind of input; `text` if empty, also `number`.
     pub(crate) kind: &'a str,
     /// The id of a list of suggestions.
     pub(crate) list: &'a str,
@@ -61,7 +61,9 @@ pub(crate) struct Field<'a> {
 impl Field<'_> {
     /// The field as HTML.
     pub(crate) fn html(&self) -> Markup {
-        let kind = if self.kind.is_empty() { "text" } else { self.kind };
+        // A browser forgets what is no number, so numbers are texts that telephones show digits for.
+        let is_number = self.kind == "number";
+        let kind = if self.kind.is_empty() || is_number { "text" } else { self.kind };
         let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         html! {
             label.grow[self.is_wide] {
@@ -70,7 +72,7 @@ impl Field<'_> {
                     textarea name=(self.name) rows="2" spellcheck="false" placeholder=[filled(self.placeholder)]
                         required[self.is_required] readonly[self.is_fixed] { (self.value) }
                 } @else {
-                    input type=(kind) name=(self.name) value=(self.value) list=[filled(self.list)]
+                    input type=(kind) inputmode=[is_number.then_some("decimal")] name=(self.name) value=(self.value) list=[filled(self.list)]
                         placeholder=[filled(self.placeholder)] autocomplete="off" spellcheck="false"
                         required[self.is_required] readonly[self.is_fixed];
                 }

@@ -7,6 +7,9 @@ use super::texts::{ago, by, client, rule, t};
 use crate::model::{Breaker, NodeRow, Paging, Time, TopClient};
 use crate::{format, path};
 
+/// A node that has not reported for so many milliseconds is silent.
+const MAX_SILENCE: u64 = 10_000;
+
 /// A card with a title, and a link to more.
 pub(crate) fn card(title: &Markup, more: Option<(&str, &str)>, body: &Markup) -> Markup {
     html! {
@@ -80,18 +83,19 @@ pub(crate) fn fleet(nodes: &[NodeRow], revision: u64, now: Time) -> Markup {
             tbody {
                 @for node in nodes {
                     tr {
-                        td {
-                            b.id { (t(&node.name)) } " " span.dim { (t(&node.version)) }
-                            @if node.is_this { " " span.tag { "this node" } }
-                            @if !node.is_ready { " " span.tag.bad { "not ready" } }
-                            @if now.since(node.seen_at) > 10_000 {
-                                " " span.tag.bad { "silent, last seen " (ago(node.seen_at, now)) }
+                        td.word {
+                            b.id { (t(&node.name)) } " " span.dim.id { (t(&node.version)) }
+                            @if node.is_this { div.dim.small { "this node" } }
+                            @if !node.is_ready { div { span.tag.bad { "not ready" } } }
+                            @if now.since(node.seen_at) > MAX_SILENCE {
+                                div.bad.small { "silent for " (format::rough(now.since(node.seen_at))) }
                             }
                         }
-                        td.warn[node.revision != revision] {
-                            "rev " (node.revision)
-                            @if let Some(at) = node.revision_at { span.dim { ", " (ago(at, now)) } }
-                            @if node.revision < revision { span { " · behind" } }
+                        td {
+                            span.nowrap.warn[node.revision != revision] {
+                                "rev " (node.revision) @if node.revision < revision { ", behind" }
+                            }
+                            @if let Some(at) = node.revision_at { div.dim.small.nowrap { (ago(at, now)) } }
                         }
                         td.num { (format::rate(node.requests_per_second)) }
                         td.num.m-hide { (format::percentage(node.refused_share)) " %" }
@@ -105,12 +109,15 @@ pub(crate) fn fleet(nodes: &[NodeRow], revision: u64, now: Time) -> Markup {
 
 /// The state of a circuit breaker in words.
 pub(crate) fn breaker(state: Breaker, since: Option<Time>, now: Time) -> Markup {
-    let age = since.map(|since| format!(" {}", format::duration(now.since(since))));
+    let age = since.map(|since| format::duration(now.since(since)));
     html! {
         @match state {
             Breaker::Closed => span.ok { "closed" },
             Breaker::HalfOpen => span.tag.warn { "half-open" },
-            Breaker::Open => span.tag.bad { "open" @if let Some(age) = age { (age) } },
+            Breaker::Open => {
+                span.tag.bad { "open" }
+                @if let Some(age) = age { span.bad.small.nowrap { " " (age) } }
+            }
         }
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn rule(rule_id: &str) -> Markup {
 
 /// A tag with a tenant.
 pub(crate) fn tenant_tag(tenant: Option<&str>) -> Markup {
-    html! { @if let Some(tenant) = tenant { " " span.tag { "tenant " (t(tenant)) } } }
+    html! { @if let Some(tenant) = tenant { " " span.tag.text { "tenant " (t(tenant)) } } }
 }
 
 /// A moment in UTC, as short as it can be, with the whole of it as its title.

@@ -30,17 +30,14 @@ pub(crate) fn course(level: f64, salt: u64) -> Vec<f64> {
 }
 
 pub(crate) fn requests(w: Words, scale: f64) -> RequestSeries {
+    // The first points are from before the server started.
     let values = |value: &dyn Fn(usize) -> f64| {
-        (0..POINTS).map(|at| Some(w.f(scale * value(at)))).collect::<Vec<_>>()
+        (0..POINTS).map(|at| (at > 2).then(|| w.f(scale * value(at)))).collect::<Vec<_>>()
     };
-    let mut allowed = values(&|at| 1_150.0 + 1_350.0 * hill(at, 52.0, 26.0) + 90.0 * noise(at, 1));
-    for value in allowed.iter_mut().take(3) {
-        *value = None;
-    }
     RequestSeries {
         start: before(14_400),
         step_seconds: 120,
-        allowed,
+        allowed: values(&|at| 1_150.0 + 1_350.0 * hill(at, 52.0, 26.0) + 90.0 * noise(at, 1)),
         throttled: values(&|at| 20.0 + 70.0 * hill(at, 78.0, 5.0) + 12.0 * noise(at, 2)),
         refused: values(&|at| 40.0 + 560.0 * hill(at, 78.0, 5.0) + 20.0 * noise(at, 3)),
         notes: (74..83)

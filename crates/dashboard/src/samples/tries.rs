@@ -5,8 +5,8 @@ use super::overview::{course, quota, requests, top};
 use super::{Words, before};
 use crate::model::{
     AlgorithmRow, CounterFigures, CounterState, ExplainedDecision, ExplainedRule, Explanation,
-    SimulateForm, SimulatedClient, SimulatedRule, Simulation, SimulationReport, TryForm,
-    TryRequest, Verdict,
+    RequestSeries, SimulateForm, SimulatedClient, SimulatedRule, Simulation, SimulationReport,
+    TryForm, TryRequest, Verdict,
 };
 
 fn request(w: Words) -> TryForm {
@@ -179,7 +179,7 @@ pub(crate) fn simulation(w: Words) -> Simulation {
             unlimited: w.n(23),
             clients: w.n(1_753),
             clients_refused: w.n(31),
-            course: requests(w, 0.01),
+            course: RequestSeries { marks: Vec::new(), ..requests(w, 0.01) },
             rules: vec![rule("login", 5, 812, 391, 3), rule("api_burst", 600, 9_977, 21, 28)],
             top: top.collect(),
             algorithms: algorithms.collect(),

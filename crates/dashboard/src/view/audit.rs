@@ -8,7 +8,7 @@ use crate::part::{
     DecisionColumns, Field, decisions, diff, empty, failed, hidden, moment, paging, rule, select,
     t, tabs,
 };
-use crate::{format, path};
+use crate::path;
 
 /// The content.
 pub(crate) fn body(chrome: &Chrome, model: &Audit) -> Markup {
@@ -101,16 +101,16 @@ fn change(chrome: &Chrome, row: &AuditRow) -> Markup {
             td.nowrap.dim { (moment(row.at, chrome.now)) }
             td.num.m-hide { (row.revision) }
             td {
-                (t(&row.actor)) " " span.dim.small { (t(&row.role)) }
+                (t(&row.actor)) " " span.dim.small.id { (t(&row.role)) }
                 @if let Some(address) = &row.address { div.dim.small.m-hide { (t(address)) } }
             }
             td {
                 (t(&row.kind)) " "
                 @if row.kind == "rule" && row.action != "delete" { (rule(&row.entry)) } @else { b.id { (t(&row.entry)) } }
-                " " span.tag.(action_class(&row.action)) { (t(past(&row.action))) }
+                " " span.tag.text.(action_class(&row.action)) { (t(past(&row.action))) }
                 @if !row.summary.is_empty() { " " span.dim { (t(&row.summary)) } }
                 @if !row.diff.is_empty() {
-                    details { summary { (format::counted(row.diff.len() as u64, "line")) } (diff(&row.diff)) }
+                    details { summary { "Show the change" } (diff(&row.diff)) }
                 }
             }
         }

@@ -79,7 +79,7 @@ fn who(chrome: &Chrome, model: &Client) -> Markup {
             div {
                 h2 {
                     @for part in &model.identifiers {
-                        span.nowrap { span.id { (t(&part.value)) } " " span.tag { (t(&part.identifier_type)) } }
+                        span { span.id { (t(&part.value)) } " " span.tag.text { (t(&part.identifier_type)) } }
                     }
                 }
                 p.dim {
@@ -271,7 +271,7 @@ pub(crate) fn override_table(chrome: &Chrome, rows: &[OverrideRow], here: &str) 
                     th scope="col" { "Client" }
                     th scope="col" { "Rule" }
                     th scope="col" { "Instead" }
-                    th scope="col" { "Ends" }
+                    th scope="col" .m-hide { "Ends" }
                     th scope="col" .m-hide { "By" }
                     th scope="col" { span.hidden-text { "Remove" } }
                 }
@@ -281,13 +281,14 @@ pub(crate) fn override_table(chrome: &Chrome, rows: &[OverrideRow], here: &str) 
                     tr {
                         td.cut { (crate::part::client_by(&row.identifiers)) }
                         td.cut { (rule(&row.rule_id)) }
-                        td {
+                        td.word {
                             (t(&row.what))
+                            div.dim.small.m-show { "ends " (until(row.expires_at, chrome.now)) }
                             @if let Some(start) = row.starts_at.filter(|start| *start > chrome.now) {
                                 div.dim.small { "begins " (until(Some(start), chrome.now)) }
                             }
                         }
-                        td.nowrap { (until(row.expires_at, chrome.now)) }
+                        td.nowrap.m-hide { (until(row.expires_at, chrome.now)) }
                         td.m-hide.dim.cut { (t(row.written_by.as_deref().unwrap_or("–"))) }
                         td.num {
                             @if row.can_remove && can_edit(chrome) {

@@ -65,7 +65,7 @@ fn table(rows: &[FoundClient], chrome: &Chrome) -> Markup {
                         td.cut {
                             (client(&row.client))
                             @for mark in &row.marks {
-                                " " span.tag.bad[mark == "banned" || mark == "blacklist"] { (t(mark)) }
+                                " " span.tag.text.bad[mark == "banned" || mark == "blacklist"] { (t(mark)) }
                             }
                         }
                         td.dim { (by(&row.client.identifiers)) }

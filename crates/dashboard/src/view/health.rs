@@ -119,10 +119,10 @@ fn fallbacks(model: &Health) -> Markup {
 
 fn fallback(group: &FallbackGroup) -> Markup {
     let (class, what) = match group.mode {
-        FallbackMode::Local => ("tag warn", "count locally"),
-        FallbackMode::Open => ("tag warn", "fail open: requests pass"),
-        FallbackMode::Closed => ("tag bad", "fail closed: requests are refused"),
-        FallbackMode::NotShared => ("tag", "are not shared: nothing changes"),
+        FallbackMode::Local => ("tag warn", "local: each node counts for itself"),
+        FallbackMode::Open => ("tag warn", "open: requests pass"),
+        FallbackMode::Closed => ("tag bad", "closed: requests are refused"),
+        FallbackMode::NotShared => ("tag", "not shared: nothing changes"),
     };
     let shown = group.rule_ids.len() as u64;
     html! {
@@ -254,7 +254,7 @@ fn facts(model: &Health) -> Markup {
                     @for fact in &model.facts {
                         tr {
                             th scope="row" { (t(&fact.name)) @if !fact.hint.is_empty() { div.dim.small { (t(&fact.hint)) } } }
-                            td.num.(if fact.is_bad { "bad" } else { "plain" }) { (t(&fact.value)) }
+                            td.num.text.(if fact.is_bad { "bad" } else { "" }) { (t(&fact.value)) }
                         }
                     }
                 }

@@ -76,7 +76,7 @@ fn token(chrome: &Chrome, row: &TokenRow) -> Markup {
                 @if row.is_own { " " span.tag { "yours" } }
                 @if let Some(name) = &row.name { div.dim.small { (t(name)) } }
             }
-            td { (t(&row.role)) @if let Some(tenant) = &row.tenant { " " span.dim { (t(tenant)) } } }
+            td.word { (t(&row.role)) @if let Some(tenant) = &row.tenant { " " span.dim { (t(tenant)) } } }
             td.nowrap { @match row.last_used { Some(at) => (ago(at, chrome.now)), None => span.dim { "never" } } }
             td.nowrap.m-hide { (until(row.expires_at, chrome.now)) }
             td.m-hide.dim { (created(chrome, row.created_at, row.created_by.as_deref())) }

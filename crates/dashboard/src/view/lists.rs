@@ -174,7 +174,7 @@ fn entry(chrome: &Chrome, model: &Lists, row: &ListRow) -> Markup {
             td.cut {
                 (client_by(&row.identifiers))
                 span.hidden-text { " by " (identifiers(&row.identifiers)) }
-                @for part in &row.identifiers { " " span.tag { (t(&part.identifier_type)) } }
+                @for part in &row.identifiers { " " span.tag.text { (t(&part.identifier_type)) } }
             }
             td { (t(row.reason.as_deref().unwrap_or("–"))) }
             td.nowrap { (until(row.expires_at, chrome.now)) }

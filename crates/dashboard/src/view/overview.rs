@@ -124,7 +124,7 @@ fn most_refused(model: &Overview) -> Markup {
     let window = format::duration(model.top_seconds.saturating_mul(1_000));
     html! {
         section.card #most-refused {
-            h2 { "Most refused" span.dim.legend { "last " (window) } a.more href=(path::LIVE) { "Live" } }
+            h2 { "Most refused" @if model.top_seconds > 0 { span.legend { "last " (window) } } a.more href=(path::LIVE) { "Live" } }
             @if model.most_refused.is_empty() {
                 (empty("No client was refused.", &html! {
                     "Clients that come close to a limit are on the page " a href=(path::LIVE) { "Live" } "."

@@ -131,7 +131,7 @@ fn effect(chrome: &Chrome, model: &EditedRule) -> Markup {
 }
 
 fn replayed(chrome: &Chrome, effect: &Effect) -> Markup {
-    let since = format::moment(effect.since, chrome.now);
+    let since = format::minute(effect.since, chrome.now);
     let class = match effect.refused_then.cmp(&effect.refused_now) {
         std::cmp::Ordering::Less => "ok",
         std::cmp::Ordering::Equal => "",

@@ -2,11 +2,9 @@
 
 use maud::{Markup, html};
 
-use crate::model::{
-    AlgorithmRow, Chrome, RequestSeries, SimulateForm, Simulation, SimulationReport,
-};
+use crate::model::{AlgorithmRow, Chrome, SimulateForm, Simulation, SimulationReport};
 use crate::part::{
-    card, caveat, client, course, course_legend, findings, moment, rule, select, spark, t,
+    card, caveat, client, course_legend, course_part, findings, moment, rule, select, spark, t,
 };
 use crate::{format, path};
 
@@ -65,7 +63,7 @@ fn report(chrome: &Chrome, report: &SimulationReport) -> Markup {
             h2 { (t(&report.file)) span.legend { (t(&report.format)) } (course_legend()) }
             (log_course(chrome, report))
             @if report.skipped_lines > 0 {
-                p.warn {
+                p.warn.after-chart {
                     (format::counted(report.skipped_lines, "line")) " could not be read"
                     @if let Some(first) = &report.first_skipped { span.dim { ", the first: " (t(first)) } }
                 }
@@ -83,8 +81,9 @@ fn log_course(chrome: &Chrome, report: &SimulationReport) -> Markup {
     let mut of_log = chrome.clone();
     of_log.range.from = report.from;
     of_log.range.until = report.until;
-    let RequestSeries { .. } = report.course;
-    course("log-course", "Requests of the log per second", &report.course, &of_log)
+    let chart =
+        course_part("log-course", "Requests of the log per second", &report.course, &of_log);
+    html! { figure.plot { (chart) } }
 }
 
 fn tile(label: &str, value: &str, about: &str, class: &str) -> Markup {
