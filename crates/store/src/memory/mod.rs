@@ -155,14 +155,6 @@ impl MemoryStore {
         self.len() == 0
     }
 
-    /// Bytes taken, fixed parts included.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        let page = size_of::<Page>() + size_of::<Hint>();
-        let fixed = self.hints.len() * page + self.shards.len() * size_of::<Padded>();
-        fixed + self.bytes.load(Ordering::Relaxed)
-    }
-
     /// How many counters were evicted because memory was full.
     #[must_use]
     pub fn evicted(&self) -> u64 {

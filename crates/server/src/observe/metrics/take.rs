@@ -8,6 +8,10 @@ use tollgate::{MemoryStore, RuleCounts};
 use super::MetricsSnapshot;
 use crate::app::state::Shared;
 use crate::edge::envoy::source::CARRIED;
+use crate::observe::audit_log::top::{TopBy, TopOutcome};
+
+/// The window of the ranking of clients, in seconds.
+const TOP_WINDOW: u64 = 60;
 
 impl Shared {
     /// The counts of each rule and each limit of Envoy's files.
@@ -25,6 +29,16 @@ impl Shared {
         let of_envoy = self.envoy.limiter.stats().into_iter();
         let used = of_envoy.filter(|(_, counts)| *counts != RuleCounts::default());
         self.limiter.stats().into_iter().chain(used).collect()
+    }
+
+    /// How many requests of one client did not pass within the last minute: the highest count of all clients. The
+    /// metric does not say which client it is; `GET /api/v1/top` does.
+    fn top_client_refused(&self) -> u64 {
+        let now = self.now();
+        let ranking = self.audit_log.with_top(|top, missed| {
+            top.ranking((TopBy::Client, TopOutcome::Refused), now, TOP_WINDOW, (1, missed))
+        });
+        ranking.names.first().map_or(0, |(_, count)| *count)
     }
 
     /// All metrics at this moment.
@@ -51,6 +65,8 @@ impl Shared {
             deny_cache_hits: store.deny_cache_hits(),
             counters: memory.map_or(0, MemoryStore::len),
             memory_bytes: memory.map_or(0, MemoryStore::bytes),
+            memory_max_bytes: memory.map_or(0, MemoryStore::max_bytes),
+            top_client_refused: self.top_client_refused(),
             evictions: memory.map_or(0, MemoryStore::evicted),
             exhausted_evictions: memory.map_or(0, MemoryStore::evicted_exhausted),
             policy_revision: in_force.revision.number,
