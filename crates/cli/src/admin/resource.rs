@@ -63,7 +63,7 @@ pub(super) static AUDIT: Resource = Resource {
     noun: "change",
     columns: &[
         (Column::Figure("revision"), |entry| text(entry, "revision")),
-        (Column::Text("when"), |entry| text(entry, "at")),
+        (Column::Text("when"), when),
         (Column::Text("who"), |entry| {
             let name = entry.get("actor_name").and_then(Value::as_str);
             named_actor(&text(entry, "actor"), name)
@@ -81,7 +81,7 @@ pub(super) static DECISIONS: Resource = Resource {
     list: "records",
     noun: "decision",
     columns: &[
-        (Column::Text("when"), |entry| text(entry, "at")),
+        (Column::Text("when"), when),
         (Column::Text("result"), |entry| text(entry, "action")),
         (Column::Text("rule"), |entry| text(entry, "rule_id")),
         (Column::Text("client"), |entry| text(entry, "client")),
@@ -130,6 +130,15 @@ fn client(entry: &Value) -> String {
     let (types, values) = (parts("identifier_type"), parts("identifier"));
     let pairs = types.iter().zip(&values).map(|(kind, value)| format!("{kind} {value}"));
     pairs.collect::<Vec<_>>().join(", ")
+}
+
+/// When it was, to the second.
+fn when(entry: &Value) -> String {
+    let at = text(entry, "at");
+    match at.split_once('.') {
+        Some((seconds, _)) => format!("{seconds}Z"),
+        None => at,
+    }
 }
 
 fn ends(entry: &Value) -> String {
@@ -189,10 +198,10 @@ mod tests {
         );
         check(
             &DECISIONS,
-            &json!([{"at": "t", "action": "refused", "rule_id": "r", "client": "a\u{1b}[31mb\u{202e}c", "tenant": null,
+            &json!([{"at": "t.123456Z", "action": "refused", "rule_id": "r", "client": "a\u{1b}[31mb\u{202e}c", "tenant": null,
                      "method": "GET", "endpoint": "/x", "decision_id": "d1"}]),
             " when  result   rule  client     tenant  request  decision
- t     refused  r     a\u{fffd}[31mb\u{fffd}c          GET /x   d1
+ tZ    refused  r     a\u{fffd}[31mb\u{fffd}c          GET /x   d1
 
 1 decision
 ",

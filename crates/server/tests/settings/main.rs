@@ -148,6 +148,7 @@ envoy: {{merge_domains: true, refusal_body: true, headers: [draft-6]}}
 store: 'memory:'
 memory: 1GiB
 store_failure: {{deadline: 20ms, failures: 3, probe_after: 2s, drift_warning: 500ms}}
+carry_over: 48h
 deny_cache: 100ms
 check_auth: token
 check_token_file: {token}
@@ -204,6 +205,7 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(settings.memory.to_usize(), 1 << 30);
     assert_eq!(settings.remote.deadline, Duration::from_millis(20));
     assert_eq!((settings.remote.failures, settings.remote.deny_cache.get()), (3, 100_000));
+    assert_eq!(settings.remote.carry_over, Duration::from_hours(48));
     assert_eq!(settings.remote.probe_after, Duration::from_secs(2));
     assert_eq!(settings.remote.drift, Duration::from_millis(500));
     assert_eq!(settings.check_auth, CheckAuth::Token);
