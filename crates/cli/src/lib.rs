@@ -31,7 +31,6 @@ mod terminal;
 mod tokens;
 mod traces;
 pub mod traffic;
-mod yaml;
 
 use std::process::ExitCode;
 

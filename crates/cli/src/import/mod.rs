@@ -12,7 +12,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tollgate::rules::PolicyDocument;
+use tollgate::rules::{PolicyDocument, to_yaml};
 
 pub(crate) use arguments::ImportArguments;
 pub(crate) use lint::LintFiles;
@@ -21,7 +21,6 @@ use arguments::ImportSource;
 
 use crate::failure::Failure;
 use crate::terminal::count;
-use crate::yaml::to_yaml;
 
 /// The result of an import.
 struct Imported {
