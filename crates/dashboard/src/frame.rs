@@ -115,21 +115,23 @@ fn navigation(chrome: &Chrome, current: Tab) -> Markup {
         div.side {
             a.brand href=(path::OVERVIEW) { (brand()) }
             nav aria-label="Pages" {
-                @for (tab, text, address) in TABS {
-                    @let address = if keeps_range(tab) && !range.is_empty() {
+                @for (tab, text, address) in TABS.iter().filter(|it| !chrome.hidden.contains(&it.0)) {
+                    @let address = if keeps_range(*tab) && !range.is_empty() {
                         format!("{address}?{range}")
                     } else {
-                        address.to_owned()
+                        (*address).to_owned()
                     };
-                    a href=(address) aria-current=[(tab == current).then_some("page")] { (text) }
+                    a href=(address) aria-current=[(*tab == current).then_some("page")] { (text) }
                 }
             }
-            form.search action=(path::CLIENTS) method="get" role="search" {
-                label {
-                    span.hidden-text { "Find a client" }
-                    input type="search" name="q" placeholder="Find a client" autocomplete="off"
-                        aria-keyshortcuts="/" data-search;
-                    kbd aria-hidden="true" { "/" }
+            @if !chrome.hidden.contains(&Tab::Clients) {
+                form.search action=(path::CLIENTS) method="get" role="search" {
+                    label {
+                        span.hidden-text { "Find a client" }
+                        input type="search" name="q" placeholder="Find a client" autocomplete="off"
+                            aria-keyshortcuts="/" data-search;
+                        kbd aria-hidden="true" { "/" }
+                    }
                 }
             }
             div.who {

@@ -196,9 +196,9 @@ impl<'de> Visitor<'de> for TreeVisitor {
 
 #[cfg(test)]
 mod tests {
+    use crate::{Format, Source};
     use proptest::prelude::*;
     use serde_json::json;
-    use crate::{Format, Source};
 
     use super::*;
 

@@ -27,6 +27,8 @@ pub struct Chrome {
     pub notice: Option<Notice>,
     /// The range of time that the charts show.
     pub range: Range,
+    /// Pages that the navigation leaves out: the viewer may not see them, or this server does not have them.
+    pub hidden: Vec<Tab>,
     /// Why nothing can be changed here, as a sentence: "The rules come from the file rules.yaml: change it there."
     pub read_only: Option<String>,
 }

@@ -73,8 +73,8 @@ impl App {
                 }
             };
             Ok(Self {
-                public: routes::public(&state, settings.admin),
-                admin: routes::admin(&state, settings.http),
+                public: routes::public(&state, settings),
+                admin: routes::admin(&state, settings),
                 grpc: Services::new(&state),
                 gateway,
                 host_check: HostCheck::of(settings),

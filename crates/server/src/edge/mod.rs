@@ -9,3 +9,4 @@ pub(crate) mod http;
 pub mod listen;
 pub(crate) mod replayed_body;
 pub(crate) mod service;
+pub(crate) mod ui;

@@ -4,7 +4,8 @@
 const SETTINGS: &[(&str, &str)] = &[
     ("http", "Where the check API listens; port 0 takes any free one."),
     ("admin", "Where the admin API listens, if not with the check API."),
-    ("hosts", "Names of the check API on loopback without a token, besides localhost."),
+    ("hosts", "Names of the dashboard, and of the check API without a token, besides localhost."),
+    ("dashboard", "Whether the listener of the admin API has the dashboard."),
     ("grpc", "Where gRPC and Envoy's rate limit service listen; unix:PATH is a Unix socket."),
     ("rules", "The policy file, instead of a catalog."),
     ("catalog", "The database of rules, clients and tokens; sqlite:tollgate.db if not set."),

@@ -62,6 +62,8 @@ pub struct Settings {
     pub grpc: ListenAddress,
     /// Names under which the check API is called on loopback without a token, besides `localhost`.
     pub hosts: Vec<String>,
+    /// Whether the listener of the admin API has the dashboard.
+    pub dashboard: bool,
     /// The gateway, which checks and forwards requests, if there is one.
     pub gateway: Option<GatewaySettings>,
     /// The policy file; without one, rules are in the catalog.
@@ -140,6 +142,7 @@ impl Default for Settings {
             admin: None,
             grpc: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)).into(),
             hosts: Vec::new(),
+            dashboard: true,
             gateway: None,
             rules: None,
             catalog: CatalogUrl::default(),

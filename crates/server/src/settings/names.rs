@@ -59,6 +59,7 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     layers.read_if("hosts", &mut settings.hosts, |names| {
         names.iter().find_map(|name| not_a_host(name))
     });
+    layers.read("dashboard", &mut settings.dashboard);
     layers.read("rules", &mut settings.rules);
     catalog::read(layers, settings);
     layers.read("envoy_config", &mut settings.envoy_config);

@@ -43,7 +43,7 @@ impl FromRequestParts<ServerState> for CheckCaller {
 
     async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
         let Ok(peer) = Peer::from_request_parts(parts, app).await;
-        let principal = app.admit(&parts.headers, peer, Right::Caller)?;
+        let principal = admit_caller(parts, app, peer, Right::Caller)?;
         app.guard.check_call()?;
         Ok(Self(principal))
     }
@@ -62,10 +62,10 @@ impl FromRequestParts<ServerState> for Explainer {
 
     async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
         let Ok(peer) = Peer::from_request_parts(parts, app).await;
-        let principal = app.admit(&parts.headers, peer, Right::Look)?;
+        let principal = admit_caller(parts, app, peer, Right::Look)?;
         app.guard.check_call()?;
         // An invalid token is refused, so that it cannot be guessed here.
-        let is_viewer = match app.admit(&parts.headers, peer, Right::Viewer) {
+        let is_viewer = match admit_caller(parts, app, peer, Right::Viewer) {
             Ok(_) => true,
             Err(problem) if matches!(problem.code(), TOKEN_REQUIRED | RIGHT_MISSING) => false,
             Err(problem) => return Err(problem),
@@ -87,7 +87,7 @@ impl FromRequestParts<ServerState> for PeekCaller {
 
     async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
         let Ok(peer) = Peer::from_request_parts(parts, app).await;
-        app.admit(&parts.headers, peer, Right::Look)?;
+        admit_caller(parts, app, peer, Right::Look)?;
         app.guard.check_call()?;
         Ok(Self)
     }
@@ -113,13 +113,9 @@ impl Session {
         }
     }
 
-    /// The name whose share of the server's queues its calls take: all tokens of a tenant have one
-    /// share.
+    /// The name whose share of the server's queues its calls take.
     pub(crate) fn caller(&self) -> String {
-        match self.principal.tenant() {
-            Some(tenant) => format!("{OF_TENANT}{tenant}"),
-            None => self.principal.name().to_owned(),
-        }
+        share_name(&self.principal)
     }
 
     /// Whether it also has another permission than the one that this call needs.
@@ -138,6 +134,14 @@ impl Session {
     }
 }
 
+/// The name whose share of the server's queues calls of a principal take: all tokens of a tenant have one share.
+pub(crate) fn share_name(principal: &Principal) -> String {
+    match principal.tenant() {
+        Some(tenant) => format!("{OF_TENANT}{tenant}"),
+        None => principal.name().to_owned(),
+    }
+}
+
 /// Admits a caller of the admin API with a permission, and counts the call.
 pub(crate) fn admit(
     parts: &mut Parts,
@@ -146,11 +150,40 @@ pub(crate) fn admit(
     is_write: bool,
 ) -> Result<Session, Problem> {
     let peer = parts.extensions.get().copied().unwrap_or(Peer::UNKNOWN);
-    let session = app.admit_admin(&parts.headers, peer, right, is_write)?;
+    let principal = admit_caller(parts, app, peer, right)?;
+    let is_refresh = parts.extensions.get::<SignedIn>().is_some_and(|it| it.is_refresh);
+    let fields = if is_refresh && !is_write {
+        HeaderMap::new()
+    } else {
+        app.guard.admin_call(&principal, is_write)?
+    };
+    let session = Session { principal, address: peer.address.ip(), fields };
     if is_write {
         parts.extensions.insert(Writer(session.principal.clone()));
     }
     Ok(session)
+}
+
+/// An extension of requests that the dashboard makes for a person who is signed in.
+#[derive(Clone, Debug)]
+pub(crate) struct SignedIn {
+    pub(crate) principal: Principal,
+    /// Whether an open page asks for its figures again. The dashboard bounds how often that is, so it is not counted.
+    pub(crate) is_refresh: bool,
+}
+
+/// The caller with a permission: who is signed in, else the holder of the token in the header fields.
+fn admit_caller(
+    parts: &Parts,
+    app: &ServerState,
+    peer: Peer,
+    right: Right,
+) -> Result<Principal, Problem> {
+    match parts.extensions.get::<SignedIn>() {
+        Some(SignedIn { principal, .. }) if right.is_of(principal.role()) => Ok(principal.clone()),
+        Some(SignedIn { principal, .. }) => Err(forbidden(principal, right)),
+        None => app.admit(&parts.headers, peer, right),
+    }
 }
 
 /// Declares extractors that admit callers with a permission, and count the call.

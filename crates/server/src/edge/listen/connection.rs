@@ -122,6 +122,7 @@ impl ConnectionOptions {
         let Some(stream) = stream else { return };
         let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         peer.certificate = shown.map(CertificateDigest::of);
+        peer.is_encrypted = true;
         let stream = Transport::Tls(Box::new(stream));
         self.serve_stream(stream, seat, peer, service, shutdown).await;
     }

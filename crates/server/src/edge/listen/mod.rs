@@ -51,12 +51,17 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The certificate it presented, if it presented one.
     pub certificate: Option<CertificateDigest>,
+    /// Whether the connection is encrypted.
+    pub is_encrypted: bool,
 }
 
 impl Peer {
     /// The peer of a request that did not arrive over a connection of a [`Listener`].
-    pub const UNKNOWN: Self =
-        Self { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), certificate: None };
+    pub const UNKNOWN: Self = Self {
+        address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+        certificate: None,
+        is_encrypted: false,
+    };
 }
 
 /// An open port or Unix socket whose connections are not accepted yet.
