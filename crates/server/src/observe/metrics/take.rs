@@ -8,7 +8,7 @@ use tollgate::{MemoryStore, RuleCounts};
 use super::MetricsSnapshot;
 use crate::app::state::Shared;
 use crate::edge::envoy::source::CARRIED;
-use crate::observe::audit_log::top::{TopBy, TopOutcome};
+use crate::observe::recent_traffic::top::{RankedBy, TopAsk};
 
 /// The window of the ranking of clients, in seconds.
 const TOP_WINDOW: u64 = 60;
@@ -34,11 +34,10 @@ impl Shared {
     /// How many requests of one client did not pass within the last minute: the highest count of all clients. The
     /// metric does not say which client it is; `GET /api/v1/top` does.
     fn top_client_refused(&self) -> u64 {
-        let now = self.now();
-        let ranking = self.audit_log.with_top(|top, missed| {
-            top.ranking((TopBy::Client, TopOutcome::Refused), now, TOP_WINDOW, (1, missed))
-        });
-        ranking.names.first().map_or(0, |(_, count)| *count)
+        let ask =
+            TopAsk { by: RankedBy::Client, window_seconds: TOP_WINDOW, limit: 1, tenant: None };
+        let refused = self.recent_traffic.top(&ask, self.now()).refused;
+        refused.entries.first().map_or(0, |first| first.count)
     }
 
     /// All metrics at this moment.
