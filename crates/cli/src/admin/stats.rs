@@ -77,14 +77,15 @@ struct RuleFigures {
     degraded: u64,
 }
 
-/// The rankings of a node.
+/// The rankings of requests.
 #[derive(Deserialize)]
 struct Rankings {
     by: String,
     window_seconds: u64,
     refused: Ranking,
+    near_limit: Ranking,
+    busiest: Ranking,
     would_refuse: Ranking,
-    recorded: Ranking,
 }
 
 #[derive(Deserialize)]
@@ -103,14 +104,14 @@ struct Ranked {
 const OUTCOMES: [&str; 7] =
     ["requests", "allowed", "refused", "denied", "throttled", "unlimited", "error"];
 
-/// Prints the figures of a node.
+/// Prints the figures of a fleet, or of a node without one.
 pub(crate) fn stats(arguments: &StatsArguments) -> Result<ExitCode, Failure> {
     let response = Remote::new(&arguments.server)?.get::<Figures>("/api/v1/stats")?;
     print(&if arguments.server.json { response.text } else { response.value.render() })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the rankings of a node.
+/// Prints the rankings of a fleet, or of a node without one.
 pub(super) fn top(arguments: &TopArguments) -> Result<ExitCode, Failure> {
     let TopArguments { by, window, limit, server } = arguments;
     let by = by.to_possible_value();
@@ -179,8 +180,9 @@ impl Rankings {
     fn render(&self) -> String {
         let lists = [
             ("refused", &self.refused),
+            ("near a limit", &self.near_limit),
+            ("busiest", &self.busiest),
             ("would be refused by shadow rules", &self.would_refuse),
-            ("recorded", &self.recorded),
         ];
         let window = span(self.window_seconds.saturating_mul(1_000_000));
         let mut lines = format!("by {}, the last {window}\n", printable(&self.by));
@@ -196,8 +198,8 @@ impl Rankings {
             let columns = [Column::Figure(""), Column::Text("")];
             lines += &format!("\n{what}{lack}\n{}", table(columns, &rows));
         }
-        if self.recorded.top.is_empty() && self.refused.top.is_empty() {
-            lines += "no request was refused\n";
+        if self.busiest.top.is_empty() {
+            lines += "no requests\n";
         }
         lines
     }
@@ -229,20 +231,21 @@ mod tests {
         let list = |top: &str| format!(r#"{{"exact":false,"may_lack":2,"top":[{top}]}}"#);
         let of = |refused: &str| {
             format!(
-                r#"{{"by":"client","window_seconds":60,"refused":{},"would_refuse":{},"recorded":{}}}"#,
+                r#"{{"by":"client","window_seconds":60,"refused":{},"near_limit":{},"busiest":{},"would_refuse":{}}}"#,
                 list(refused),
                 list(""),
-                list(refused)
+                list(refused),
+                list("")
             )
         };
         let check = |answer: &str, expected: &str| {
             let rankings: Rankings = serde_json::from_str(answer).expect("an answer");
             assert_eq!(rankings.render(), expected);
         };
-        check(&of(""), "by client, the last 1 min\nno request was refused\n");
+        check(&of(""), "by client, the last 1 min\nno requests\n");
         check(
             &of(r#"{"name":"eve\u0007","count":1200}"#),
-            "by client, the last 1 min\n\nrefused (each may lack 2)\n 1,200  eve\u{fffd}\n\nrecorded (each may lack 2)\n 1,200  eve\u{fffd}\n",
+            "by client, the last 1 min\n\nrefused (each may lack 2)\n 1,200  eve\u{fffd}\n\nbusiest (each may lack 2)\n 1,200  eve\u{fffd}\n",
         );
     }
 }

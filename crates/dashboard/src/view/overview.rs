@@ -14,7 +14,7 @@ use crate::{format, path};
 pub(crate) fn body(chrome: &Chrome, model: &Overview) -> Markup {
     html! {
         @if let Some(first) = &model.first_check { (first_check(first)) }
-        (tiles(model))
+        (tiles(chrome, model))
         section.card {
             h2 { "Requests per second " (course_legend()) }
             (course("course", "Requests per second", &model.course, chrome))
@@ -23,49 +23,54 @@ pub(crate) fn body(chrome: &Chrome, model: &Overview) -> Markup {
             (most_refused(model))
             (rules(chrome, model))
         }
-        div.two {
-            section.card {
-                h2 { "Duration of checks " (latency_legend()) }
-                (latency("check-latency", "Duration of checks", &model.check_latency, chrome.now))
+        @if sees_machines(chrome) {
+            div.two {
+                section.card {
+                    h2 { "Duration of checks " (latency_legend()) }
+                    (latency("check-latency", "Duration of checks", &model.check_latency, chrome.now))
+                }
+                section.card {
+                    h2 { "Duration in the store " (latency_legend()) a.more href=(path::HEALTH) { "Health" } }
+                    (latency("store-latency", "Duration in the store", &model.store_latency, chrome.now))
+                }
             }
-            section.card {
-                h2 { "Duration in the store " (latency_legend()) a.more href=(path::HEALTH) { "Health" } }
-                (latency("store-latency", "Duration in the store", &model.store_latency, chrome.now))
+            div.two {
+                (nodes(chrome, model))
+                (storage(chrome, model))
             }
-        }
-        div.two {
-            (nodes(chrome, model))
-            (storage(chrome, model))
         }
     }
 }
 
 /// The parts that move.
 pub(crate) fn parts(chrome: &Chrome, model: &Overview) -> Vec<(&'static str, Markup)> {
-    vec![
-        ("tiles", tiles(model)),
+    let mut parts = vec![
+        ("tiles", tiles(chrome, model)),
         ("course", course_part("course", "Requests per second", &model.course, chrome)),
         ("most-refused", most_refused(model)),
         ("top-rules", rules(chrome, model)),
-        (
-            "check-latency",
-            latency_part("check-latency", "Duration of checks", &model.check_latency, chrome.now),
-        ),
-        (
-            "store-latency",
-            latency_part(
-                "store-latency",
-                "Duration in the store",
-                &model.store_latency,
-                chrome.now,
-            ),
-        ),
-        ("nodes", nodes(chrome, model)),
-        ("storage", storage(chrome, model)),
-    ]
+    ];
+    if sees_machines(chrome) {
+        let check = &model.check_latency;
+        let check = latency_part("check-latency", "Duration of checks", check, chrome.now);
+        let store = &model.store_latency;
+        let store = latency_part("store-latency", "Duration in the store", store, chrome.now);
+        parts.extend([
+            ("check-latency", check),
+            ("store-latency", store),
+            ("nodes", nodes(chrome, model)),
+            ("storage", storage(chrome, model)),
+        ]);
+    }
+    parts
 }
 
-fn tiles(model: &Overview) -> Markup {
+/// Whether the viewer sees the machines, and not only the data of a tenant.
+fn sees_machines(chrome: &Chrome) -> bool {
+    chrome.viewer.tenant.is_none()
+}
+
+fn tiles(chrome: &Chrome, model: &Overview) -> Markup {
     let Overview { requests, refused_share, check_p99_ms, without_store, .. } = model;
     let refused = if refused_share.value >= 0.01 { "bad" } else { "" };
     let degraded = if without_store.value > 0.0 { "warn" } else { "" };
@@ -74,8 +79,10 @@ fn tiles(model: &Overview) -> Markup {
         div #tiles .tiles {
             (tile("Requests", path::LIVE, &format::rate(requests.value), "/s", requests, ""))
             (tile("Refused", &refusals, &format::percentage(refused_share.value), " %", refused_share, refused))
-            (tile("Check p99", "#check-latency", &format::millis(check_p99_ms.value), " ms", check_p99_ms, ""))
-            (tile("Without store", path::HEALTH, &format::rate(without_store.value), "/s", without_store, degraded))
+            @if sees_machines(chrome) {
+                (tile("Check p99", "#check-latency", &format::millis(check_p99_ms.value), " ms", check_p99_ms, ""))
+                (tile("Without store", path::HEALTH, &format::rate(without_store.value), "/s", without_store, degraded))
+            }
         }
     }
 }
