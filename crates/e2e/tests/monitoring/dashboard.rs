@@ -32,7 +32,7 @@ const ROWS: [(&str, &[&str]); 8] = [
         "Catalog and policy",
         &["policy_", "catalog_", "rules_file_", "envoy_config_", "config_", "audit_"],
     ),
-    ("Memory", &["memory", "counters", "evictions", "idempotency_"]),
+    ("Memory", &["memory", "counters", "evictions", "idempotency_", "recent_traffic"]),
     ("Gateway", &["gateway_"]),
     ("Other", &[""]),
 ];
