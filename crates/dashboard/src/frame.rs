@@ -107,9 +107,11 @@ pub(crate) fn brand() -> Markup {
 }
 
 fn navigation(chrome: &Chrome, current: Tab) -> Markup {
-    let range = (chrome.range.choice != RangeChoice::default())
-        .then(|| path::range_query(&chrome.range))
-        .unwrap_or_default();
+    let range = if chrome.range.choice == RangeChoice::default() {
+        String::new()
+    } else {
+        path::range_query(&chrome.range)
+    };
     let keeps_range = |tab| matches!(tab, Tab::Overview | Tab::Rules | Tab::Health);
     html! {
         div.side {

@@ -8,7 +8,7 @@ use super::time::Time;
 /// The page of health.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
-    /// Where counters are, without secrets: "memory of this node", "redis://redis-1:6379, redis://redis-2:6379".
+    /// Where counters are, without secrets: `memory of this node`, `redis://redis-1:6379, redis://redis-2:6379`.
     pub store: String,
     /// The servers that store counters.
     pub stores: Vec<StoreServer>,

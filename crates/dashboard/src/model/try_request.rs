@@ -78,7 +78,7 @@ pub struct Explanation {
     pub identity: Vec<Identifier>,
     /// The tier, if there is one.
     pub tier: Option<String>,
-    /// Where it comes from, in a few words: "from the directory, by user_id".
+    /// Where it comes from, in a few words: `from the directory, by user_id`.
     pub tier_origin: String,
     /// The list entry that decides, if one does: whether it allows, what it was found by, and why it is listed.
     pub listed: Option<(bool, String, Option<String>)>,
@@ -111,7 +111,7 @@ pub struct ExplainedRule {
     pub cost: u64,
     /// The limit that holds for this client.
     pub quota: Quota,
-    /// Where the limit comes from, if not from the rule: "an override by user_id, until 2030-12-01".
+    /// Where the limit comes from, if not from the rule: `an override by user_id, until 2030-12-01`.
     pub quota_origin: Option<String>,
     /// The figures of its counter, if it was read.
     pub figures: Option<CounterFigures>,

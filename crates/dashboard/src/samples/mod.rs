@@ -168,14 +168,14 @@ pub fn empty() -> Vec<Sample> {
                 ..Live::default()
             })),
         ),
-        page("empty-decision", &chrome, Page::Decision(Box::new(ExplainedDecision::default()))),
-        page("empty-try", &chrome, Page::Try(Box::new(TryRequest::default()))),
+        page("empty-decision", &chrome, Page::Decision(Box::default())),
+        page("empty-try", &chrome, Page::Try(Box::default())),
         page(
             "empty-simulate",
             &chrome,
             Page::Simulate(Box::new(Simulation { form: tries::form(w), ..Simulation::default() })),
         ),
-        page("empty-audit", &chrome, Page::Audit(Box::new(Audit::default()))),
+        page("empty-audit", &chrome, Page::Audit(Box::default())),
         page(
             "failed-audit",
             &away,
@@ -184,7 +184,7 @@ pub fn empty() -> Vec<Sample> {
                 ..Audit::default()
             })),
         ),
-        page("empty-bans", &chrome, Page::Lists(Box::new(Lists::default()))),
+        page("empty-bans", &chrome, Page::Lists(Box::default())),
         page(
             "empty-keys",
             &chrome,

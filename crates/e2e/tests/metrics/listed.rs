@@ -49,6 +49,7 @@ const TESTS: &[(&str, &[&str])] = &[
         "e2e/tests/metrics/servers.rs",
         &[
             "tollgate_deny_cache_hits_total",
+            "tollgate_requests_degraded_total",
             "tollgate_store_calls_total",
             "tollgate_store_clock_drift_seconds",
             "tollgate_store_duration_seconds",
@@ -69,6 +70,16 @@ const TESTS: &[(&str, &[&str])] = &[
     ),
     ("e2e/tests/gateway/seen.rs", &["tollgate_tokens_total"]),
     ("e2e/tests/gateway/stale.rs", &["tollgate_gateway_retries_total"]),
+    (
+        "e2e/tests/service/figures/preview.rs",
+        &[
+            "tollgate_recent_traffic_bytes",
+            "tollgate_recent_traffic_lost_total",
+            "tollgate_recent_traffic_one_in",
+            "tollgate_recent_traffic_requests",
+            "tollgate_recent_traffic_span_seconds",
+        ],
+    ),
     ("e2e/tests/service/grpc/hostile.rs", &["tollgate_grpc_responses_total"]),
     ("e2e/tests/service/grpc/rate_limiter.rs", &["tollgate_caller_skew_seconds"]),
     ("e2e/tests/service/rls/metrics.rs", &["tollgate_envoy_values_total"]),

@@ -57,6 +57,7 @@ fn see_it_go(server: &Server, name: &str, go: impl FnOnce(), kinds: &[&str]) {
     until("an open circuit breaker", || {
         (value(server, &of("tollgate_store_up")) < 0.5).then_some(())
     });
+    grows(server, "tollgate_requests_degraded_total", || check(server, "user_id", "fay"));
     let counted: f64 = kinds.iter().map(|kind| errors(kind)).sum();
     assert!(counted >= 3.0, "{counted} errors of {kinds:?}");
     for (identifier, rule, mode) in
