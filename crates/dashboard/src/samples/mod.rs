@@ -8,8 +8,8 @@ mod tries;
 
 use crate::model::{
     Audit, Banner, Chrome, Client, ClientRef, Clients, EditedRule, EffectPreview, ErrorPage,
-    ExplainedDecision, Failure, Health, Identifier, Keys, Lists, Live, Notice, Overview, Range,
-    RangeChoice, Rights, Rules, Section, Severity, SignIn, Simulation, Time, TryRequest, Viewer,
+    Failure, Health, Identifier, Keys, Live, Notice, Overview, Range, RangeChoice, Rights, Rules,
+    Section, Severity, SignIn, Simulation, Time, Viewer,
 };
 use crate::{Page, path};
 
