@@ -63,7 +63,7 @@ fn check(svg: &str) {
     assert_eq!(attribute("role").map(String::as_str), Some("img"));
     assert!(attribute("aria-label").is_some());
     let view_box: Vec<f64> =
-        attribute("viewBox").unwrap().split(' ').map(|number| number.parse().unwrap()).collect();
+        attribute("viewBox").expect("a box").split(' ').flat_map(str::parse).collect();
     let (width, height) = (view_box[2], view_box[3]);
     let inside = |text: &str, most: f64| {
         let number: f64 = text.parse().expect("a number");
