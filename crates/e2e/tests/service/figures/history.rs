@@ -28,7 +28,9 @@ fn the_history_adds_up_to_the_metrics() {
         for quantile in ["p50", "p95", "p99"] {
             let list = node[durations][quantile].as_array().expect("a list");
             assert_eq!(Some(list.len()), points);
-            assert!(list.iter().any(Value::is_f64), "{durations} {quantile}: {list:?}");
+            // Of counters in memory, one settlement in sixteen is timed.
+            let is_timed = durations == "store_seconds" || list.iter().any(Value::is_f64);
+            assert!(is_timed, "{durations} {quantile}: {list:?}");
         }
     }
     let revisions = history["revisions"].as_array().expect("a list");

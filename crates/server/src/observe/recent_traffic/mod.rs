@@ -33,7 +33,7 @@ use crate::observe::audit_log::RequestContext;
 use crate::observe::metrics::RequestOutcome;
 use crate::settings::ByteSize;
 
-/// How often the tape is taken.
+/// How often the tape is taken; sooner if much is written to it.
 const TAKE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The requests of the last minutes.
@@ -153,10 +153,13 @@ fn first_of<'b>(heads: &[Option<TapeRecord<'b>>]) -> Option<(usize, TapeRecord<'
 }
 
 impl Shared {
-    /// Takes the tape a few times a second, until it is dropped.
+    /// Takes the tape a few times a second, or as often as it fills, until it is dropped.
     pub(crate) async fn keep_traffic(&self) {
         loop {
-            sleep(TAKE_INTERVAL).await;
+            tokio::select! {
+                () = sleep(TAKE_INTERVAL) => {}
+                () = self.recent_traffic.tape.filling() => {}
+            }
             let traffic = Arc::clone(&self.recent_traffic);
             // On another thread than those of checks.
             let taking = spawn_blocking(move || traffic.kept.lock().take(&traffic.tape));

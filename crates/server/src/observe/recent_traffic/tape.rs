@@ -5,19 +5,23 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use super::record::MAX_RECORD_BYTES;
 
 /// How many buffers there are.
 const BUFFERS: usize = 8;
-/// The most bytes of one buffer: the records of about 50,000 requests.
-const BUFFER_CAPACITY: usize = 4 << 20;
+/// The most bytes of one buffer: the records of about 10,000 requests. With those that are being read, buffers take up to
+/// 16 MiB.
+const BUFFER_CAPACITY: usize = 1 << 20;
 
 /// The buffers.
 #[derive(Debug, Default)]
 pub(super) struct Tape {
     buffers: [TapeBuffer; BUFFERS],
     lost: AtomicU64,
+    /// Notified when a buffer is half full.
+    filling: Notify,
 }
 
 /// A buffer, on cache lines that no other one is on.
@@ -52,12 +56,21 @@ impl Tape {
                 continue;
             };
             if buffer.len() + MAX_RECORD_BYTES <= BUFFER_CAPACITY {
+                let before = buffer.len();
                 write(&mut buffer);
+                if before <= BUFFER_CAPACITY / 2 && buffer.len() > BUFFER_CAPACITY / 2 {
+                    self.filling.notify_one();
+                }
                 return;
             }
             break;
         }
         self.lost.fetch_add(1, Relaxed);
+    }
+
+    /// Waits until a buffer should be taken.
+    pub(super) async fn filling(&self) {
+        self.filling.notified().await;
     }
 
     /// How many records were lost.
