@@ -3,27 +3,32 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use tollgate::identity::Secret;
 use tollgate::rules::parse_window;
-use tollgate::store::StoreUrl;
 use tollgate_api::KeyType;
 use tollgate_core::MAX_LIMIT;
-use tollgate_server::settings::ByteSize;
 
+use crate::admin::{
+    AuditArguments, BansCommand, ClientsCommand, DecisionsCommand, ListsCommand, StatsArguments,
+    UsersCommand,
+};
 use crate::backup::BackupArguments;
 use crate::gitops::{
     ApplyArguments, DeleteRulesArguments, DiffArguments, ExportArguments, HistoryArguments,
     RollbackArguments, ShowArguments,
 };
+use crate::import::ImportArguments;
 use crate::manual::{CompletionsArguments, ManArguments};
 use crate::migrate::MigrateArguments;
+use crate::recommend::RecommendArguments;
 use crate::remote::HealthArguments;
 use crate::rules::LintArguments;
+use crate::scenarios::TestArguments;
 use crate::settings::{ConfigArguments, ServeArguments};
+use crate::simulate::SimulateArguments;
 use crate::store::StoreCommand;
 use crate::tokens::TokensCommand;
-use crate::traffic::FormatChoice;
 
 /// A distributed rate limiter.
 #[derive(Debug, Parser)]
@@ -57,12 +62,35 @@ pub(crate) enum Command {
     Explain(ExplainArguments),
     /// Run rules on recorded traffic, before they go live.
     Simulate(SimulateArguments),
+    /// Propose limits by recorded traffic, as a policy.
+    Recommend(RecommendArguments),
+    /// Run scenarios of requests against rules, and compare with what they expect.
+    Test(TestArguments),
     /// Check, list, describe and change rules.
     #[command(subcommand)]
     Rules(RulesCommand),
     /// List, make and revoke the tokens of a server.
     #[command(subcommand)]
     Tokens(TokensCommand),
+    /// List the clients that rules have banned, and lift bans.
+    #[command(subcommand)]
+    Bans(BansCommand),
+    /// List, add and remove clients that are never limited or always refused.
+    #[command(subcommand)]
+    Lists(ListsCommand),
+    /// List clients in tiers, put them there and take them out.
+    #[command(subcommand)]
+    Clients(ClientsCommand),
+    /// Show the limits of one user, and change its tier and its exceptions.
+    #[command(subcommand)]
+    Users(UsersCommand),
+    /// List who changed what on a server, when and from where.
+    Audit(AuditArguments),
+    /// Show how requests ended on a server, and how often each rule refused.
+    Stats(StatsArguments),
+    /// List and explain decisions that were made, and rank those who were refused.
+    #[command(subcommand)]
+    Decisions(DecisionsCommand),
     /// Migrate the schema of a catalog to the newest version.
     Migrate(MigrateArguments),
     /// Write a backup of a catalog, also while a server uses it.
@@ -103,103 +131,6 @@ pub(crate) enum RulesCommand {
     /// Print the JSON schema of the policy document.
     #[command(after_help = "The exit code is 0.")]
     Schema,
-}
-
-/// Arguments of `tollgate simulate`.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  tollgate simulate --rule '{\"limit\":100,\"window\":\"1m\"}' access.log
-  tollgate simulate --rules policy.yaml access.log.1.gz access.log
-  zcat -f *.gz | tollgate simulate --rule '{\"limit\":10,\"window\":\"1s\"}' --compare -
-
-A trace is one JSON object a line: {\"t_ms\":0,\"key\":\"k\",\"cost\":1}. Its key stands for whatever the
-rule counts by; further members may be user_id, api_key, ip, tenant, endpoint, method, host,
-tier, attributes.
-
-The exit code is 0 whatever would be refused, or 2 if rules, input or store cannot be used.")]
-#[command(group = ArgGroup::new("policy").args(["rules", "rule"]).required(true))]
-pub(crate) struct SimulateArguments {
-    /// A policy file, YAML or JSON.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) rules: Option<String>,
-
-    /// One rule: `{"limit":5,"window":"1s","algorithm":"gcra"}` is enough. Counts logs by client
-    /// address and traces by key, unless it says otherwise.
-    #[arg(long, value_name = "JSON")]
-    pub(crate) rule: Option<String>,
-
-    /// Count in a store that `serve` could count in, under the traffic's own clock: the URL of Redis
-    /// or PostgreSQL. What is counted is left behind for an hour.
-    // A text here: what cannot be parsed would be repeated, and it may hold a password.
-    #[arg(long, value_name = "URL", default_value = StoreUrl::MEMORY, hide_default_value = true,
-          conflicts_with = "compare")]
-    pub(crate) store: String,
-
-    /// Run the same limits through all six algorithms, side by side.
-    #[arg(long)]
-    pub(crate) compare: bool,
-
-    /// One JSON line per request; with --compare, one per algorithm.
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// What the input looks like: auto, common, combined, nginx-json, trace.
-    #[arg(long, default_value = "auto", value_name = "FORMAT")]
-    pub(crate) format: FormatChoice,
-
-    /// Take log lines in the order in which they stand, not by their time.
-    #[arg(long)]
-    pub(crate) no_sort: bool,
-
-    /// The most memory that requests may take, like 512MiB or 4GiB.
-    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = parse_size)]
-    pub(crate) max_memory: ByteSize,
-
-    /// How many clients to list.
-    #[arg(long, default_value_t = 20, value_name = "N")]
-    pub(crate) top: usize,
-
-    /// Access logs or traces, also gzipped; `-` is standard input.
-    #[arg(required = true, value_name = "INPUT")]
-    pub(crate) inputs: Vec<String>,
-}
-
-fn parse_size(text: &str) -> Result<ByteSize, String> {
-    text.parse().map_err(|expected| format!("expected {expected}"))
-}
-
-/// Arguments of `tollgate rules import`.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  tollgate rules import --from envoy config/ > policy.yaml
-  tollgate rules import --from nginx /etc/nginx/nginx.conf > policy.yaml
-
-Standard error tells what the policy does not say as the files do. The exit code is 0, or 2 if a file
-cannot be used.")]
-pub(crate) struct ImportArguments {
-    /// Whose files they are.
-    #[arg(long, value_name = "LIMITER")]
-    pub(crate) from: ImportSource,
-
-    /// One JSON object: the policy, and notes on where it differs from the files.
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Files, and folders of .yaml, .yml or .conf files; `-` is standard input. What a configuration
-    /// of nginx includes is read too.
-    #[arg(required = true, value_name = "FILE|DIR")]
-    pub(crate) files: Vec<String>,
-}
-
-/// Whose files are imported.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum ImportSource {
-    /// The configuration of envoyproxy/ratelimit.
-    Envoy,
-    /// The configuration of nginx: `limit_req`.
-    Nginx,
 }
 
 /// Where a server is, and how to talk to it.

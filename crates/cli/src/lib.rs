@@ -1,6 +1,7 @@
 //! What the command `tollgate` is made of. The binary only calls it.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod arguments;
 mod backup;
 mod catalog;
@@ -10,11 +11,16 @@ mod import;
 mod log;
 mod manual;
 mod migrate;
+mod new_file;
 mod notify;
+mod outcome;
 mod output;
+mod percent;
 mod policy_file;
+mod recommend;
 mod remote;
 mod rules;
+mod scenarios;
 mod serve;
 mod settings;
 pub mod simulate;
@@ -25,7 +31,6 @@ mod terminal;
 mod tokens;
 mod traces;
 pub mod traffic;
-mod yaml;
 
 use std::process::ExitCode;
 
@@ -52,6 +57,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Health(arguments) => remote::health(&arguments),
         Command::Explain(arguments) => remote::explain(&arguments).map_err(Failure::unanswered),
         Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Recommend(arguments) => recommend::run(&arguments),
+        Command::Test(arguments) => scenarios::run(&arguments),
         Command::Rules(RulesCommand::List(arguments)) => {
             remote::list_rules(&arguments).map_err(Failure::unanswered)
         }
@@ -75,6 +82,13 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Rules(RulesCommand::Import(arguments)) => import::run(&arguments),
         Command::Rules(RulesCommand::Schema) => rules::schema(),
         Command::Tokens(command) => tokens::run(&command),
+        Command::Bans(command) => admin::bans(&command),
+        Command::Lists(command) => admin::lists(&command),
+        Command::Clients(command) => admin::clients(&command),
+        Command::Users(command) => admin::users(&command),
+        Command::Audit(arguments) => admin::audit(&arguments),
+        Command::Stats(arguments) => admin::stats(&arguments),
+        Command::Decisions(command) => admin::decisions(&command),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Store(command) => store::run(&command),

@@ -206,7 +206,7 @@ fn spawn_records(app: &Arc<App>) -> (ShutdownTrigger, JoinHandle<()>) {
 
 /// Runs periodic work. Files and sweeps take time, so threads that serve requests do not do it.
 async fn upkeep(app: Arc<App>, shutdown: Shutdown) {
-    let mut key_failure = None;
+    let (mut key_failure, mut evictions_logged) = (None, 0_u64);
     loop {
         tokio::select! {
             () = shutdown.requested() => return,
@@ -219,6 +219,16 @@ async fn upkeep(app: Arc<App>, shutdown: Shutdown) {
                 None => info!("the keys of tokens can be fetched again"),
             }
             key_failure = failure;
+        }
+        // Logged when it begins, and whenever it has doubled.
+        let evictions = app.exhausted_evictions();
+        if evictions > evictions_logged.saturating_mul(2) {
+            warn!(
+                evictions,
+                "memory is full of counters that are used up: clients at their limit were evicted and start anew; \
+                 raise `memory`"
+            );
+            evictions_logged = evictions;
         }
         let app = Arc::clone(&app);
         let done = spawn_blocking(move || {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::io::{self, Write as _};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Map, json};
-use tollgate_server::settings::{Effective, Settings, variable};
+use tollgate_server::settings::{Effective, RefusedSettings, Settings, variable};
 
 use crate::failure::Failure;
 
@@ -181,6 +182,19 @@ pub(crate) fn load(
     config: Option<PathBuf>,
     flags: &[(&'static str, String)],
 ) -> Result<Effective, Failure> {
+    let (environment, file) = sources(config);
+    Settings::load(flags, &environment, file.as_deref()).map_err(|refused| unusable(&refused))
+}
+
+/// Where the check API of a server with these settings listens, and whether with TLS.
+pub(crate) fn load_check_api(config: Option<PathBuf>) -> Result<(SocketAddr, bool), Failure> {
+    let (environment, file) = sources(config);
+    let loaded = Settings::load_check_api(&[], &environment, file.as_deref());
+    loaded.map(|(address, tls)| (address, tls.is_some())).map_err(|refused| unusable(&refused))
+}
+
+/// The variables of this program, and the settings file.
+fn sources(config: Option<PathBuf>) -> (BTreeMap<String, String>, Option<PathBuf>) {
     let environment: BTreeMap<String, String> = env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
         .filter(|(name, _)| name.starts_with("TOLLGATE_"))
@@ -188,15 +202,17 @@ pub(crate) fn load(
         .collect();
     let in_environment = environment.get(&variable("config")).filter(|path| !path.is_empty());
     let file = config.or_else(|| in_environment.map(PathBuf::from));
-    Settings::load(flags, &environment, file.as_deref()).map_err(|refused| {
-        match refused.0.as_slice() {
-            [setting] => Failure::usage(setting.to_string()),
-            _ => {
-                let lines = refused.to_string().replace('\n', "\n  ");
-                Failure::usage(format!("the settings cannot be used\n  {lines}"))
-            }
+    (environment, file)
+}
+
+fn unusable(refused: &RefusedSettings) -> Failure {
+    match refused.0.as_slice() {
+        [setting] => Failure::usage(setting.to_string()),
+        _ => {
+            let lines = refused.to_string().replace('\n', "\n  ");
+            Failure::usage(format!("the settings cannot be used\n  {lines}"))
         }
-    })
+    }
 }
 
 /// Prints every setting, its value and its origin; or the schema of the settings file.

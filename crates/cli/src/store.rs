@@ -11,6 +11,7 @@ use tollgate::store::{AnyStore, RemoteSettings, StoreUrl, StoredCounter};
 use tollgate::{Policy, Timestamp};
 use tollgate_catalog::{CatalogUrl, Filter, Kind};
 use tollgate_core::{RuleTag, State, StateFigures};
+use tollgate_server::limit_ids;
 use tollgate_server::settings::Settings;
 
 use crate::catalog::{block_on, is_missing, open, refused};
@@ -39,9 +40,10 @@ Examples:
   redis-cli --scan --pattern 'tg:*' | head
   tollgate store show --store redis://10.0.0.1:6379 tg:vZ3kE0q9b1A
   tollgate store show --config tollgate.yaml --json tg:vZ3kE0q9b1A
+  tollgate store show --store redis://10.0.0.1:6379 --envoy-config ratelimit tg:vZ3kE0q9b1A
 
-Store, rules and catalog are those that `serve` would use. Rules tell whose counters these are; without them, only a
-number of each rule is shown. Counters in PostgreSQL are text: look at the table tollgate_counters.
+Store, rules, catalog and files of envoyproxy/ratelimit are those that `serve` would use. They tell whose counters these
+are; without them, only a number of each rule is shown. Counters in PostgreSQL are text: look at the table tollgate_counters.
 The exit code is 0 if there is a record, 1 if there is none, 2 if Redis cannot be asked.")]
 pub(crate) struct ShowStoreArguments {
     /// The key.
@@ -60,6 +62,10 @@ pub(crate) struct ShowStoreArguments {
     #[arg(long, value_name = "FILE")]
     rules: Option<String>,
 
+    /// The directory with files of envoyproxy/ratelimit.
+    #[arg(long, value_name = "DIRECTORY")]
+    envoy_config: Option<String>,
+
     /// One JSON object.
     #[arg(long)]
     json: bool,
@@ -74,7 +80,7 @@ struct ShownRecord {
 
 #[derive(Serialize)]
 struct ShownCounter {
-    /// `null` if no rule in force has this tag.
+    /// The rule, or the limit of a file of envoyproxy/ratelimit; `null` if none in force has this tag.
     rule_id: Option<String>,
     /// The number of the rule in records.
     tag: String,
@@ -100,7 +106,11 @@ pub(crate) fn run(command: &StoreCommand) -> Result<ExitCode, Failure> {
 }
 
 fn show(arguments: &ShowStoreArguments) -> Result<ExitCode, Failure> {
-    let flags = [("store", &arguments.store), ("rules", &arguments.rules)];
+    let flags = [
+        ("store", &arguments.store),
+        ("rules", &arguments.rules),
+        ("envoy_config", &arguments.envoy_config),
+    ];
     let flags: Vec<(&'static str, String)> =
         flags.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
     let settings = load(arguments.config.clone(), &flags)?.settings;
@@ -153,20 +163,25 @@ async fn stored(url: &StoreUrl, key: &str) -> Result<Option<Vec<StoredCounter>>,
     store.stored_counters(key).await.map_err(|error| unreachable(error.to_string()))
 }
 
-/// The ids of all rules, by their tags.
+/// The ids of all rules and of the limits of Envoy's files, by their tags.
 async fn rule_names(settings: &Settings) -> Result<BTreeMap<RuleTag, String>, Failure> {
-    let named = |id: &str| (RuleTag::of(id), id.to_owned());
+    let mut ids = rule_ids(settings).await?;
+    if let Some(directory) = &settings.envoy_config {
+        ids.extend(limit_ids(directory, settings.envoy.repeated_domain()).map_err(Failure::usage)?);
+    }
+    Ok(ids.into_iter().map(|id| (RuleTag::of(&id), id)).collect())
+}
+
+async fn rule_ids(settings: &Settings) -> Result<Vec<String>, Failure> {
     if let Some(file) = &settings.rules {
         let text = PolicyText::read(&file.to_string_lossy())?;
         let policy = Policy::compile(&text.source).map_err(|problems| text.unusable(&problems))?;
-        return Ok(policy.rules().iter().map(|rule| named(&rule.id)).collect());
+        return Ok(policy.rules().iter().map(|rule| (*rule.id).to_owned()).collect());
     }
     if !settings.uses_catalog() || is_missing(&settings.catalog) {
-        return Ok(BTreeMap::new());
+        return Ok(Vec::new());
     }
-    catalog_rules(settings.catalog.clone())
-        .await
-        .map(|ids| ids.iter().map(|id| named(id)).collect())
+    catalog_rules(settings.catalog.clone()).await
 }
 
 async fn catalog_rules(url: CatalogUrl) -> Result<Vec<String>, Failure> {

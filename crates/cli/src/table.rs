@@ -13,14 +13,19 @@ pub(crate) enum Column {
 
 /// A table. Without names of columns it has no header.
 pub(crate) fn table<const N: usize>(columns: [Column; N], rows: &[[String; N]]) -> String {
+    rows_of(&columns, rows)
+}
+
+/// A table whose columns are known at run time only; each row has a cell for each of them.
+pub(crate) fn rows_of(columns: &[Column], rows: &[impl AsRef<[String]>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    let names = columns.map(|(Column::Text(name) | Column::Figure(name))| name);
-    if names != [""; N] {
+    let names = columns.iter().map(|(Column::Text(name) | Column::Figure(name))| *name);
+    if names.clone().any(|name| !name.is_empty()) {
         table.set_header(names);
     }
     for row in rows {
-        table.add_row(row.each_ref().map(|cell| printable(cell)));
+        table.add_row(row.as_ref().iter().map(|cell| printable(cell)));
     }
     for (column, kind) in table.column_iter_mut().zip(columns) {
         if matches!(kind, Column::Figure(_)) {

@@ -94,9 +94,20 @@ pub(crate) fn lasting(seconds: f64) -> String {
         .map_or_else(|| format!("{seconds} s"), span)
 }
 
-/// A text from elsewhere without control characters, which would do something to the terminal.
+/// A text from elsewhere without characters that would do something to the terminal, or that make a line look like another:
+/// controls, marks of direction, and spaces and breaks that are not seen.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    let is_unsafe = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// An actor of the audit log: a token by its name and id, if it has a name.
+pub(crate) fn named_actor(actor: &str, name: Option<&str>) -> String {
+    name.map_or_else(|| actor.to_owned(), |name| format!("{name} ({actor})"))
 }
 
 /// A bar on standard error, if that is a terminal.
@@ -155,6 +166,15 @@ mod tests {
         assert_eq!(span(3_661_000_000), "1 h 1 min");
         assert_eq!(span(90_000_000_000), "1 d 1 h");
         assert_eq!(moment(Timestamp::from_secs(1_431_857_103)), "2015-05-17 10:05:03 UTC");
+    }
+
+    #[test]
+    fn a_text_does_nothing_to_the_terminal() {
+        assert_eq!(
+            printable("a\u{1b}[2J\r\nb\u{202e}c\u{2066}d\u{feff}"),
+            "a\u{fffd}[2J\u{fffd}\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}"
+        );
+        assert_eq!(printable("Zoë 中文 \u{1f600}"), "Zoë 中文 \u{1f600}");
     }
 
     #[test]

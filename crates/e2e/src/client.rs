@@ -164,6 +164,22 @@ impl Connection {
         })
     }
 
+    /// Reads what comes up to the end of the given bytes, and returns it.
+    pub fn read_until(&mut self, end: &[u8]) -> String {
+        let mut bytes = Vec::new();
+        while !bytes.windows(end.len()).any(|window| window == end) {
+            let mut piece = [0; 4_096];
+            let count = self.stream.read(&mut piece).unwrap_or_else(|error| {
+                assert_no_hang(&error);
+                0
+            });
+            let shown = String::from_utf8_lossy(&bytes);
+            assert!(count > 0, "{:?} did not come: {shown}", String::from_utf8_lossy(end));
+            bytes.extend_from_slice(&piece[..count]);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// Everything that still comes, up to the end of the connection.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();

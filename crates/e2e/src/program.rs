@@ -26,6 +26,16 @@ pub fn nginx() -> Command {
     installed(Path::new("/usr/sbin/nginx"))
 }
 
+/// The tool that checks metrics and rules of Prometheus.
+pub fn promtool() -> Command {
+    installed(Path::new("/usr/bin/promtool"))
+}
+
+/// Prometheus.
+pub fn prometheus() -> Command {
+    installed(Path::new("/usr/bin/prometheus"))
+}
+
 /// Envoy.
 pub fn envoy() -> Command {
     from_packages("envoy")

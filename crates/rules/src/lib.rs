@@ -64,6 +64,7 @@ mod schema;
 mod secret;
 mod source;
 pub mod syntax;
+mod to_yaml;
 mod value;
 mod window;
 
@@ -95,6 +96,7 @@ pub use ruleset::{Penalty, Referenced, Rule, RuleSet, SoftLimit, StatusSet};
 pub use schema::schema;
 pub use secret::{SECRET_DIGEST, redacted_values};
 pub use source::Source;
+pub use to_yaml::to_yaml;
 pub use tollgate_document::{Format, Position, Problem, Severity};
 pub use value::{AlgorithmName, Decimal, OneOrMany, StatusPattern};
 pub use window::{Seconds, Window, WindowLength, parse_window};

@@ -82,7 +82,13 @@ impl Source {
     /// in that list, such as `rules` or `whitelist`.
     #[must_use]
     pub fn parse_item(text: &str, list: &str) -> Self {
-        Self::from_root(read_as(text, Format::Json).map(|item| {
+        Self::parse_item_as(text, list, Format::Json)
+    }
+
+    /// Reads one item on its own in that format, as from an editor.
+    #[must_use]
+    pub fn parse_item_as(text: &str, list: &str, format: Format) -> Self {
+        Self::from_root(read_as(text, format).map(|item| {
             let position = item.position;
             let key = MapKey { text: list.to_owned(), position };
             let items = Node { position, value: Value::List(vec![item]) };

@@ -14,6 +14,7 @@ pub mod settings;
 
 pub use app::App;
 pub use app::state::StartError;
+pub use edge::envoy::source::limit_ids;
 pub use edge::gateway::Gateway;
 pub use edge::listen;
 pub use edge::service::Service;

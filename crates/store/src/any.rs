@@ -187,6 +187,17 @@ impl AnyStore {
         }
     }
 
+    /// Probes each server that had no call since this was last called, or whose circuit breaker is open, so that
+    /// [`AnyStore::status`] is not old. Returns whether some of them fail, but not often enough yet to open their circuit
+    /// breakers: then they should be probed again soon.
+    pub async fn probe_idle(&self) -> bool {
+        match self {
+            Self::Memory(_) => false,
+            Self::Redis(store) => store.inner().probe_idle().await,
+            Self::Postgres(store) => store.inner().probe_idle().await,
+        }
+    }
+
     /// Leaves the mark of a fleet in a shared store unless it has one; returns whose mark is there, and the number of
     /// the store. Nodes without a secret leave one that lasts as long as they ask. The mark of the `previous` secret lasts
     /// as long as nodes ask that have it as theirs. Counters in memory are always ours, and have no number.

@@ -32,7 +32,8 @@ pub struct Pending<'a, T, S> {
 }
 
 impl<'a, T, S> Promise<'a, T, S> {
-    pub(crate) fn pending(future: impl Future<Output = T> + Send + 'a) -> Self {
+    /// A value that has to be awaited.
+    pub fn pending(future: impl Future<Output = T> + Send + 'a) -> Self {
         Self::Pending(Pending { future: Box::pin(future), store: PhantomData })
     }
 

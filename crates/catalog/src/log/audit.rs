@@ -10,7 +10,7 @@ use crate::db::database::{DatabaseConnection, Row, Value, values};
 use crate::entry::change::without_digest;
 use crate::entry::kind::Kind;
 use crate::error::CatalogError;
-use crate::log::resets;
+use crate::log::{actors, resets};
 
 /// Which records are wanted.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +73,8 @@ pub struct AuditRecord {
     pub at: Timestamp,
     /// Who: a token, or a part of the program.
     pub actor: String,
+    /// The name of the token, if it has one.
+    pub actor_name: Option<String>,
     /// The role of the actor.
     pub role: String,
     /// From where.
@@ -195,7 +197,7 @@ async fn page(
 ) -> Result<(Vec<AuditRecord>, bool), sqlx::Error> {
     // One transaction, so that all queries see one version.
     connection.begin_reading().await?;
-    let (mut page, mut bytes, mut has_more) = (Vec::new(), 0, false);
+    let (mut page, mut bytes, mut has_more): (Vec<AuditRecord>, _, _) = (Vec::new(), 0, false);
     while !has_more {
         // One more than `limit` shows whether there are more.
         let count = (limit.saturating_add(1) - page.len()).min(MAX_READ);
@@ -213,6 +215,10 @@ async fn page(
         if is_last {
             break;
         }
+    }
+    let names = actors::names(connection, page.iter().map(|record| &*record.actor)).await?;
+    for record in &mut page {
+        record.actor_name = names.get(&record.actor).cloned();
     }
     connection.commit().await?;
     Ok((page, has_more))
@@ -313,6 +319,7 @@ fn record_of(row: &Row, table: LogTable) -> Result<Option<AuditRecord>, sqlx::Er
         place: row.count(1)?,
         at: Timestamp::from_micros(row.count(2)?),
         actor: row.text(3)?,
+        actor_name: None,
         role: row.text(4)?,
         address: row.optional_text(5)?,
         kind,

@@ -1,5 +1,6 @@
 //! The logs: changes of the catalog and resets of counters, which are the audit log, and decisions.
 
+mod actors;
 pub(crate) mod audit;
 mod ban_log;
 pub(crate) mod decision_log;

@@ -5,7 +5,9 @@ use tollgate_core::Timestamp;
 
 use crate::catalog::Catalog;
 use crate::db::database::{DatabaseConnection, Row, values};
+use crate::entry::access::Role;
 use crate::error::CatalogError;
+use crate::log::actors;
 use crate::read::history::OF_POLICY;
 
 /// How many changes of a revision its summary names.
@@ -26,6 +28,8 @@ pub struct RevisionRecord {
     pub at: Timestamp,
     /// The token, or the part of the program, that made it.
     pub actor: String,
+    /// The name of the token, if it has one. A tenant learns those of its administrators only.
+    pub actor_name: Option<String>,
     /// The role of the actor.
     pub role: String,
     /// What it was for, if it was a rollback.
@@ -96,6 +100,7 @@ async fn records(
                 revision: row.count(0)?,
                 at: Timestamp::from_micros(row.count(1)?),
                 actor: row.text(2)?,
+                actor_name: None,
                 role: row.text(3)?,
                 note: row.optional_text(4)?,
                 changes: row.count(5)?,
@@ -103,7 +108,11 @@ async fn records(
             }),
         }
     }
+    let names = actors::names(connection, records.iter().map(|record| &*record.actor)).await?;
     for record in &mut records {
+        if tenant.is_none() || record.role == Role::TenantAdmin.name() {
+            record.actor_name = names.get(&record.actor).cloned();
+        }
         let more = record.changes.saturating_sub(MAX_NAMED);
         if more > 0 {
             record.summary = format!("{} and {more} more", record.summary);

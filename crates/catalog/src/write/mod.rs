@@ -6,6 +6,7 @@ pub(crate) mod bounds;
 pub(crate) mod ownership;
 pub(crate) mod resolve;
 mod rollback;
+mod tier_use;
 pub(crate) mod validate_policy;
 
 use std::sync::Arc;

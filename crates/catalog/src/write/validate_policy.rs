@@ -13,6 +13,7 @@ use crate::entry::kind::Kind;
 use crate::entry::{Entry, without_list};
 use crate::error::CatalogError;
 use crate::write::bounds::WriteBounds;
+use crate::write::tier_use;
 
 pub(crate) const OVERRIDES_OF: &str = "SELECT body FROM tollgate_overrides WHERE rule_id = $1";
 
@@ -58,6 +59,9 @@ pub(crate) async fn check(
         // Unchanged rules are valid; those that they replace are not all here.
         document.rules.iter_mut().for_each(|rule| rule.replaces.clear());
     }
+    if touches(Kind::Tier) {
+        tier_use::check(connection, url, changes, &document).await?;
+    }
     let source = Source::from_document(document);
     let policy = Policy::compile(&source).map_err(|found| {
         CatalogError::Invalid(found.into_iter().map(|it| without_list(it, "rules")).collect())
@@ -81,22 +85,6 @@ pub(crate) async fn check(
             match Entry::parse(Kind::Override, &body) {
                 Ok(entry) => problems.extend(flaws(&entry, &policy, policy_bounds)),
                 Err(found) => problems.extend(found),
-            }
-        }
-    }
-    if touches(Kind::Tier) && policy.rules().tiers().next().is_some() {
-        for table in ["tollgate_clients", "tollgate_api_keys"] {
-            let sql = format!(
-                "SELECT tier, count(*) FROM {table} WHERE tier IS NOT NULL \
-                 AND tier NOT IN (SELECT entry FROM tollgate_tiers) GROUP BY tier LIMIT 1"
-            );
-            if let Some(row) = connection.row(&sql, vec![]).await.map_err(failed)? {
-                let (tier, count) = (row.text(0).map_err(failed)?, row.count(1).map_err(failed)?);
-                let who = if table.ends_with("clients") { "client" } else { "API key" };
-                return Err(CatalogError::InUse(match count {
-                    1 => format!("1 {who} is in the tier {tier}"),
-                    _ => format!("{count} {who}s are in the tier {tier}"),
-                }));
             }
         }
     }

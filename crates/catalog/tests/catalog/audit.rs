@@ -247,3 +247,44 @@ async fn digests_are_not_in_the_audit_log() {
     })
     .await;
 }
+
+/// Tokens were shown by their ids, which people do not know.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_named_also_when_they_are_revoked() {
+    everywhere(async |place| {
+        let desk = TestCatalog::open(place).await;
+        let token = |id: &str, name: Option<&str>, digit: &str| {
+            let mut body = json!({"token_id": id, "digest": digit.repeat(64), "role": "operator"});
+            if let Some(name) = name {
+                body["name"] = json!(name);
+            }
+            put(Kind::Token, &body)
+        };
+        let tokens = [
+            token("t1", Some("deploy"), "1"),
+            token("t2", None, "2"),
+            token("t3", Some("old"), "3"),
+        ];
+        desk.write(tokens.to_vec()).await;
+        let own = json!({"tenant": "acme"});
+        for (at, actor) in (1_u32..).zip(["t1", "t2", "t3"]) {
+            let author = Author { actor: actor.to_owned(), role: "operator".to_owned(), ..admin() };
+            let body = rule(&format!("r{at}"), &own);
+            TestCatalog::of(place, author).write(vec![put(Kind::Rule, &body)]).await;
+        }
+        desk.write(vec![remove(Kind::Token, "t3")]).await;
+        let filter = AuditFilter { kind: Some(Kind::Rule.into()), ..AuditFilter::default() };
+        let log = desk.catalog.audit(&filter, None, 100).await.expect("a log");
+        let names: Vec<_> = log.iter().map(|it| (&*it.actor, it.actor_name.as_deref())).collect();
+        assert_eq!(names, [("t3", Some("old")), ("t2", None), ("t1", Some("deploy"))]);
+        let revisions = async |tenant: Option<&str>| {
+            let (revisions, _) = desk.catalog.revisions(tenant, None, 3).await.expect("a history");
+            revisions.into_iter().map(|it| it.actor_name).collect::<Vec<_>>()
+        };
+        let [old, deploy] = ["old", "deploy"].map(|name| Some(name.to_owned()));
+        assert_eq!(revisions(None).await, [old, None, deploy]);
+        // They are tokens of operators.
+        assert_eq!(revisions(Some("acme")).await, [None, None, None]);
+    })
+    .await;
+}

@@ -103,7 +103,7 @@ impl Model {
             None => {}
         }
         if !becoming.is_empty() {
-            wrong.extend(next.flaws());
+            wrong.extend(next.flaws(&becoming));
         }
         if wrong.is_empty() {
             *self = next;
@@ -271,11 +271,12 @@ impl Model {
         }
     }
 
-    /// What is wrong with everything as it is.
-    fn flaws(&self) -> BTreeSet<&'static str> {
+    /// What is wrong with everything as it is, after these changes.
+    fn flaws(&self, becoming: &Becoming) -> BTreeSet<&'static str> {
         let mut wrong = BTreeSet::new();
         let tiers: Vec<&str> = self.of(Kind::Tier).filter_map(|body| text(body, "tier")).collect();
-        let is_tier = |tier: &str| tiers.is_empty() || tiers.contains(&tier);
+        let is_removed = |tier: &str| becoming.contains(&((Kind::Tier, tier.to_owned()), None));
+        let is_tier = |tier: &str| (tiers.is_empty() && !is_removed(tier)) || tiers.contains(&tier);
         let defaults = self.of(Kind::Tier).filter(|tier| tier.contains_key("default")).count();
         if defaults > 1 {
             wrong.insert("invalid");
@@ -283,7 +284,10 @@ impl Model {
         for rule in self.of(Kind::Rule) {
             let own_tier = rule.get("applies_to").and_then(|it| it["user_tiers"][0].as_str());
             let is_lost = |id: &String| self.rule(id).is_none();
-            if own_tier.is_some_and(|tier| !is_tier(tier)) || replaced(rule).iter().any(is_lost) {
+            if own_tier.is_some_and(|tier| !is_tier(tier)) {
+                wrong.extend(["invalid", "in use"]);
+            }
+            if replaced(rule).iter().any(is_lost) {
                 wrong.insert("invalid");
             }
         }

@@ -172,9 +172,13 @@ async fn entries_that_others_refer_to_cannot_be_removed() {
         let client_name = r#"["user_id","u1"]"#;
         check(vec![remove(Kind::Rule, "bucket")], "in use: an override is an exception from the..")
             .await;
-        check(vec![remove(Kind::Tier, "pro")], "in use: 1 client is in the tier pro").await;
+        check(
+            vec![remove(Kind::Tier, "pro")],
+            "in use: 1 client is in the tier pro: user_id u1; 1 API key is in the tier pro: k",
+        )
+        .await;
         let unused = vec![remove(Kind::Tier, "pro"), remove(Kind::Client, client_name)];
-        check(unused, "in use: 1 API key is in the tier pro").await;
+        check(unused, "in use: 1 API key is in the tier pro: k").await;
         // An exception has to make sense with what its rule becomes.
         let fixed = patch(Kind::Rule, "bucket", json!({"algorithm": "fixed_window"}));
         check(vec![fixed.clone()], "invalid: burst: ..").await;
@@ -190,10 +194,39 @@ async fn entries_that_others_refer_to_cannot_be_removed() {
         ];
         check(together, "-api_key k, -tier pro, ~client [\"user_id\",\"u1\"]").await;
         // If no tier is declared, any name is accepted.
-        check(vec![remove(Kind::Tier, "free")], "-tier free").await;
-        check(vec![put(Kind::Client, &client("gold"))], "~client [\"user_id\",\"u1\"]").await;
+        let last = vec![remove(Kind::Tier, "free"), remove(Kind::Client, client_name)];
+        check(last, "-client [\"user_id\",\"u1\"], -tier free").await;
+        check(vec![put(Kind::Client, &client("gold"))], "+client [\"user_id\",\"u1\"]").await;
         let first = vec![put(Kind::Tier, &json!({"tier": "free"}))];
-        check(first, "in use: 1 client is in the tier gold").await;
+        check(first, "in use: 1 client is in the tier gold: user_id u1").await;
+    })
+    .await;
+}
+
+/// Without tiers any name is one, so the last tier could be removed whatever used it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_tiers_cannot_be_removed_while_they_are_used() {
+    const TIERS: [Kind; 1] = [Kind::Tier];
+    everywhere(async |place| {
+        let desk = TestCatalog::open(place).await;
+        desk.check(apply(BASE, &[]), "+tier pro, ..").await;
+        let of_tier =
+            |id: &str| put(Kind::Rule, &rule(id, &json!({"applies_to": {"user_tiers": ["pro"]}})));
+        desk.write(vec![put(Kind::Client, &client("pro")), of_tier("paid")]).await;
+        let users =
+            "in use: 1 client is in the tier pro: user_id u1; 1 rule is for the tier pro: paid";
+        desk.check(apply("tiers: []", &TIERS), users).await;
+        desk.check(apply("tiers: [{tier: free}]", &TIERS), users).await;
+        desk.check(only(remove(Kind::Tier, "pro")), users).await;
+        let both = vec![remove(Kind::Tier, "pro"), remove(Kind::Tier, "free")];
+        desk.check(Intent::Edits(both), users).await;
+        // Only the first of many are named.
+        let more = ["paid2", "paid3", "paid4"].map(of_tier).to_vec();
+        desk.write([more, vec![remove(Kind::Client, r#"["user_id","u1"]"#)]].concat()).await;
+        let named = "in use: 4 rules are for the tier pro: paid, paid2, paid3 and 1 more";
+        desk.check(apply("tiers: []", &TIERS), named).await;
+        let with_rules = apply("{tiers: [], rules: []}", &[Kind::Tier, Kind::Rule]);
+        desk.check(with_rules, "-rule ..").await;
     })
     .await;
 }

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use crate::failure::Failure;
 
 /// Succeeds if the user types yes. Without a terminal it is an error.
-pub(super) fn confirm(question: &str) -> Result<(), Failure> {
+pub(crate) fn confirm(question: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(
             "cannot ask for confirmation: standard input is not a terminal; say --yes to go ahead",

@@ -6,13 +6,12 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tollgate::rules::{Format, PolicyDocument, Source};
+use tollgate::rules::{Format, PolicyDocument, Source, to_yaml};
 
 use super::arguments::{ExportArguments, ExportFormat};
 use crate::failure::Failure;
 use crate::output::print;
 use crate::remote::client::{Fetched, Remote};
-use crate::yaml::to_yaml;
 
 /// Prints the policy of a server, or writes it into a file.
 pub(crate) fn export(arguments: &ExportArguments) -> Result<ExitCode, Failure> {

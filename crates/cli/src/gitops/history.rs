@@ -17,7 +17,7 @@ use crate::output::{Paint, print};
 use crate::remote::call_error::CallError;
 use crate::remote::client::{Fetched, Remote};
 use crate::table::{Column, table};
-use crate::terminal::count;
+use crate::terminal::{count, named_actor};
 
 const REVISIONS: &str = "/api/v1/policy/revisions";
 
@@ -32,6 +32,7 @@ struct HistoryRow {
     revision: u64,
     at: String,
     actor: String,
+    actor_name: Option<String>,
     role: String,
     note: Option<String>,
     summary: String,
@@ -135,12 +136,13 @@ impl History {
 
 impl HistoryRow {
     fn cells(&self) -> [String; 5] {
-        let Self { revision, at, actor, role, note, summary } = self;
+        let Self { revision, at, actor, actor_name, role, note, summary } = self;
+        let who = named_actor(actor, actor_name.as_deref());
         let what = match note {
             Some(note) => format!("{note}: {summary}"),
             None => summary.clone(),
         };
-        [revision.to_string(), at.clone(), actor.clone(), role.clone(), what]
+        [revision.to_string(), at.clone(), who, role.clone(), what]
     }
 }
 
@@ -163,14 +165,14 @@ mod tests {
     #[test]
     fn a_revision_is_a_line_and_a_rollback_says_so() {
         let answer = r#"{"revisions":[
-            {"revision":12,"at":"2030-01-01T00:00:00Z","actor":"ada","role":"admin","changes":1,
+            {"revision":12,"at":"2030-01-01T00:00:00Z","actor":"c62997ec","actor_name":"ada","role":"admin","changes":1,
              "note":"rollback to revision 9","summary":"rule a updated (limit 2 -> 1)"},
             {"revision":9,"at":"2029-01-01T00:00:00Z","actor":"bob","role":"operator","changes":1,
              "summary":"rule a created"}]}"#;
         let history: History = serde_json::from_str(answer).expect("an answer");
-        let expected = " revision  when                  who  role      what
-       12  2030-01-01T00:00:00Z  ada  admin     rollback to revision 9: rule a updated (limit 2 -> 1)
-        9  2029-01-01T00:00:00Z  bob  operator  rule a created
+        let expected = " revision  when                  who             role      what
+       12  2030-01-01T00:00:00Z  ada (c62997ec)  admin     rollback to revision 9: rule a updated (limit 2 -> 1)
+        9  2029-01-01T00:00:00Z  bob             operator  rule a created
 
 2 revisions
 ";

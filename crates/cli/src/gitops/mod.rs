@@ -16,8 +16,10 @@ pub(crate) use arguments::{
     ApplyArguments, DeleteRulesArguments, DiffArguments, ExportArguments, HistoryArguments,
     RollbackArguments, ShowArguments,
 };
+pub(crate) use confirm::confirm;
 pub(crate) use delete::delete;
 pub(crate) use export::export;
 pub(crate) use files::{PolicyFiles, files_in};
 pub(crate) use history::{history, rollback, show};
+pub(crate) use plan::ChangePlan;
 pub(crate) use soundness::inspect;

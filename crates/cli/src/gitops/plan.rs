@@ -10,7 +10,7 @@ use crate::terminal::{grouped, printable};
 
 /// The changes that the server made, or would make.
 #[derive(Debug, Deserialize)]
-pub(super) struct ChangePlan {
+pub(crate) struct ChangePlan {
     pub(super) revision: u64,
     pub(super) changes: Vec<PlannedChange>,
 }
@@ -52,7 +52,7 @@ impl Fate {
 
 impl ChangePlan {
     /// Every change, and how many there are.
-    pub(super) fn render(&self, paint: Paint) -> String {
+    pub(crate) fn render(&self, paint: Paint) -> String {
         if self.changes.is_empty() {
             return format!("nothing to change (revision {})\n", self.revision);
         }

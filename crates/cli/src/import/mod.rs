@@ -1,5 +1,6 @@
 //! `tollgate rules import`: the limits of another rate limiter as a policy.
 
+mod arguments;
 mod envoy;
 mod file;
 mod include;
@@ -11,14 +12,15 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tollgate::rules::PolicyDocument;
+use tollgate::rules::{PolicyDocument, to_yaml};
 
+pub(crate) use arguments::ImportArguments;
 pub(crate) use lint::LintFiles;
 
-use crate::arguments::{ImportArguments, ImportSource};
+use arguments::ImportSource;
+
 use crate::failure::Failure;
 use crate::terminal::count;
-use crate::yaml::to_yaml;
 
 /// The result of an import.
 struct Imported {

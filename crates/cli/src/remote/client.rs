@@ -125,12 +125,28 @@ impl Remote {
         self.call(if_match(Request::delete(path), etag), Bytes::new()).map(drop)
     }
 
+    /// Deletes something, and returns the response, if there is more to it than its status.
+    pub(crate) fn delete_for<T: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<Option<Fetched<T>>, CallError> {
+        let response = self.call(Request::delete(path), Bytes::new())?;
+        let is_empty = response.body().is_empty();
+        if is_empty { Ok(None) } else { self.read(&response).map(Some) }
+    }
+
     fn fetch<T: DeserializeOwned>(
         &self,
         request: http::request::Builder,
         body: Bytes,
     ) -> Result<Fetched<T>, CallError> {
-        let response = self.call(request, body)?;
+        self.read(&self.call(request, body)?)
+    }
+
+    fn read<T: DeserializeOwned>(
+        &self,
+        response: &Response<Bytes>,
+    ) -> Result<Fetched<T>, CallError> {
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         if let Some(since) = header(STALE_SINCE) {
             eprintln!(

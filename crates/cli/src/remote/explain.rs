@@ -11,7 +11,7 @@ use tollgate_api::{
 use super::check::{figures, never};
 use super::client::{Remote, segment};
 use super::request::by_request;
-use crate::arguments::ExplainArguments;
+use crate::arguments::{ExplainArguments, ServerArguments};
 use crate::failure::Failure;
 use crate::output::print;
 use crate::table::{Column, table};
@@ -23,16 +23,21 @@ const ENVOY_LIMITS: &str = "\nThe limits of Envoy's files apply to its calls alo
 
 /// Prints an explanation. Nothing is charged.
 pub(crate) fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure> {
-    let remote = Remote::new(&arguments.server)?;
     if let Some(id) = &arguments.decision {
-        let path = format!("/api/v1/decisions/{}", segment(id));
-        let response = remote.get::<DecisionRecord<'_>>(&path)?;
-        print(&if arguments.server.json { response.text } else { decided(&response.value) })?;
-        return Ok(ExitCode::SUCCESS);
+        return explain_decision(id, &arguments.server);
     }
+    let remote = Remote::new(&arguments.server)?;
     let request = by_request(&arguments.request);
     let response = remote.post::<ExplainResponse>("/api/v1/rate-limit/explain", &request)?;
     print(&if arguments.server.json { response.text } else { render(&response.value) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints why a decision was made.
+pub(crate) fn explain_decision(id: &str, server: &ServerArguments) -> Result<ExitCode, Failure> {
+    let path = format!("/api/v1/decisions/{}", segment(id));
+    let response = Remote::new(server)?.get::<DecisionRecord<'_>>(&path)?;
+    print(&if server.json { response.text } else { decided(&response.value) })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,7 +1,7 @@
 //! `tollgate health`: whether the server on this machine is ready, for the probes of containers, whose
 //! images have no shell and no curl.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::sleep;
@@ -11,13 +11,12 @@ use clap::Args;
 use http::StatusCode;
 use serde::Deserialize;
 use tollgate::Stopwatch;
-use tollgate_server::settings::Settings;
 
 use super::client::Remote;
 use crate::arguments::parse_time;
 use crate::failure::Failure;
 use crate::output::print;
-use crate::settings::load;
+use crate::settings::load_check_api;
 use crate::terminal::printable;
 
 /// How long to wait before a server is asked again.
@@ -35,7 +34,7 @@ Examples:
   tollgate health --wait 30 && tollgate check --user-id alice
 
 The exit code is 0 if the server is ready, 1 if it is not (with --wait: not in time) or does not
-respond, 2 if it cannot be asked. No token is sent.")]
+respond, 2 if it cannot be asked. No token is sent, and of the settings only the address and TLS are read.")]
 pub(crate) struct HealthArguments {
     /// The server [default: the address that `serve` would listen on with the same settings file and
     /// variables].
@@ -70,7 +69,7 @@ struct HealthBody {
 pub(crate) fn health(arguments: &HealthArguments) -> Result<ExitCode, Failure> {
     let url = match &arguments.url {
         Some(url) => url.clone(),
-        None => local_url(&load(arguments.config.clone(), &[])?.settings),
+        None => local_url(load_check_api(arguments.config.clone())?),
     };
     let wait = arguments.wait.unwrap_or_default();
     let waited = Stopwatch::start();
@@ -120,15 +119,14 @@ fn ask(remote: &Remote, url: &str) -> Result<ExitCode, Failure> {
     }
 }
 
-/// How this machine reaches the check API of a server with these settings.
-fn local_url(settings: &Settings) -> String {
-    let mut address = settings.http;
+/// How this machine reaches a check API that listens there, maybe with TLS.
+fn local_url((mut address, has_tls): (SocketAddr, bool)) -> String {
     if address.ip().is_unspecified() {
         address.set_ip(match address.ip() {
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         });
     }
-    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    let scheme = if has_tls { "https" } else { "http" };
     format!("{scheme}://{address}")
 }

@@ -1,4 +1,4 @@
-//! A list of a server, read to its end, however many pages it has.
+//! A list of a server, read to its end or as far as it is wanted, however many pages it has.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,10 @@ use super::call_error::CallError;
 use super::client::Remote;
 use crate::failure::Failure;
 
-/// All items of a list, as they came.
+/// How many items a page has at most.
+const MAX_PAGE: usize = 1_000;
+
+/// Items of a list, as they came.
 pub(crate) struct FullList {
     name: &'static str,
     items: Vec<Box<RawValue>>,
@@ -18,11 +21,22 @@ pub(crate) struct FullList {
 }
 
 impl FullList {
-    /// Reads the list of that name, whose first page is at `path`.
+    /// Reads the list of that name, whose first page is at `path`, which may have a query.
     pub(crate) fn read(remote: &Remote, path: &str, name: &'static str) -> Result<Self, CallError> {
+        Self::read_up_to(remote, path, name, usize::MAX)
+    }
+
+    /// Reads up to `max` items of a list.
+    pub(crate) fn read_up_to(
+        remote: &Remote,
+        path: &str,
+        name: &'static str,
+        max: usize,
+    ) -> Result<Self, CallError> {
         let mut list = Self { name, items: Vec::new(), others: BTreeMap::new() };
-        let mut path = Some(format!("{path}?limit=1000"));
-        while let Some(page) = path {
+        let (separator, page) = (if path.contains('?') { '&' } else { '?' }, max.min(MAX_PAGE));
+        let mut path = Some(format!("{path}{separator}limit={page}"));
+        while let Some(page) = path.take_if(|_| list.items.len() < max) {
             let mut response = remote.get::<BTreeMap<String, Box<RawValue>>>(&page)?;
             let Some(items) = response.value.remove(name) else {
                 let message = format!("the server's answer has no {name}");
@@ -32,15 +46,27 @@ impl FullList {
             list.others = response.value;
             path = response.next;
         }
+        list.items.truncate(max);
         Ok(list)
     }
 
     /// The list as one response.
     pub(crate) fn text(&self) -> String {
+        format!("{{{}}}", self.fields_text())
+    }
+
+    /// The fields of the list as one response.
+    pub(crate) fn fields_text(&self) -> String {
         let items: Vec<&str> = self.items.iter().map(|item| item.get()).collect();
         let others = self.others.iter().map(|(name, value)| format!("\"{name}\":{value},"));
         let others: String = others.collect();
-        format!("{{{others}\"{}\":[{}]}}", self.name, items.join(","))
+        format!("{others}\"{}\":[{}]", self.name, items.join(","))
+    }
+
+    /// The first item, as it came and as far as it is shown.
+    pub(crate) fn first<T: DeserializeOwned>(&self) -> Result<Option<(&str, T)>, Failure> {
+        let first = self.items.first();
+        first.map(|item| Ok((item.get(), self.parse(item)?))).transpose()
     }
 
     /// A field beside the list; `None` if the server sent none.

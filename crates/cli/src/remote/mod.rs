@@ -5,6 +5,7 @@ mod check;
 pub(crate) mod client;
 mod envoy_limits;
 mod explain;
+pub(crate) mod fields;
 mod health;
 pub(crate) mod list;
 mod request;
@@ -12,6 +13,6 @@ mod rules;
 mod token;
 
 pub(crate) use check::check;
-pub(crate) use explain::explain;
+pub(crate) use explain::{explain, explain_decision};
 pub(crate) use health::{HealthArguments, health};
 pub(crate) use rules::{get as get_rule, list as list_rules};

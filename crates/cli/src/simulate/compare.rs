@@ -18,43 +18,57 @@ use crate::traffic::Traffic;
 
 /// The result of the traffic under one algorithm.
 #[derive(Serialize)]
-struct AlgorithmRow {
-    algorithm: &'static str,
-    requests: u64,
-    allowed: u64,
-    refused: u64,
-    clients_refused: u64,
-    delayed: u64,
-    longest_delay_ms: u64,
+pub(super) struct AlgorithmRow {
+    pub(super) algorithm: &'static str,
+    pub(super) requests: u64,
+    pub(super) allowed: u64,
+    pub(super) refused: u64,
+    pub(super) clients_refused: u64,
+    pub(super) delayed: u64,
+    pub(super) longest_delay_ms: u64,
     /// Requests with another decision than by the log, which is exact.
-    unlike_log: u64,
+    pub(super) unlike_log: u64,
+    /// Of these, those that the log refused.
+    #[serde(skip)]
+    pub(super) looser: u64,
+    /// Of these, those that the log allowed.
+    #[serde(skip)]
+    pub(super) stricter: u64,
+    /// Whether each request was allowed.
+    #[serde(skip)]
+    pub(super) verdicts: Vec<bool>,
 }
 
 pub(super) fn run(file: &PolicyText, traffic: &Traffic, json: bool) -> Result<(), Failure> {
-    let exact = judge(file, Algorithm::SlidingWindowLog, traffic, &[])?;
+    let rows = all(file, traffic)?;
     let mut output = io::stdout().lock();
-    let mut rows = Vec::new();
-    for algorithm in Algorithm::ALL {
-        let (row, _) = judge(file, algorithm, traffic, &exact.1)?;
-        if json {
-            let line = serde_json::to_string(&row).map_err(io::Error::from)?;
+    if json {
+        for row in &rows {
+            let line = serde_json::to_string(row).map_err(io::Error::from)?;
             writeln!(output, "{line}")?;
         }
-        rows.push(row);
-    }
-    if !json {
+    } else {
         write!(output, "{}", render(&rows))?;
     }
     Ok(())
 }
 
-/// Replays the traffic under one algorithm. Also returns each decision, to compare with.
+/// The results under all algorithms.
+pub(super) fn all(file: &PolicyText, traffic: &Traffic) -> Result<Vec<AlgorithmRow>, Failure> {
+    let exact = judge(file, Algorithm::SlidingWindowLog, traffic, &[])?;
+    Algorithm::ALL
+        .into_iter()
+        .map(|algorithm| judge(file, algorithm, traffic, &exact.verdicts))
+        .collect()
+}
+
+/// Replays the traffic under one algorithm, and compares each decision.
 fn judge(
     file: &PolicyText,
     algorithm: Algorithm,
     traffic: &Traffic,
     exact: &[bool],
-) -> Result<(AlgorithmRow, Vec<bool>), Failure> {
+) -> Result<AlgorithmRow, Failure> {
     let source = Source::from_document(with_algorithm(&file.source.document, algorithm));
     let options = CompileOptions { unbounded_log: true };
     let policy =
@@ -70,8 +84,12 @@ fn judge(
     if let Some(doubt) = replayed.doubt() {
         eprint!("tollgate: {algorithm}: {doubt}");
     }
-    let unlike = verdicts.iter().zip(exact).filter(|(ours, exact)| ours != exact).count();
-    let row = AlgorithmRow {
+    let unlike = |allowed: bool| {
+        let pairs = verdicts.iter().zip(exact);
+        pairs.filter(|(ours, exact)| **ours == allowed && ours != exact).count() as u64
+    };
+    let (looser, stricter) = (unlike(true), unlike(false));
+    Ok(AlgorithmRow {
         algorithm: algorithm.name(),
         requests: tally.requests,
         allowed: tally.allowed,
@@ -79,9 +97,11 @@ fn judge(
         clients_refused: tally.clients_refused(),
         delayed: tally.delayed,
         longest_delay_ms: tally.longest_delay_ms,
-        unlike_log: unlike as u64,
-    };
-    Ok((row, verdicts))
+        unlike_log: looser + stricter,
+        looser,
+        stricter,
+        verdicts,
+    })
 }
 
 /// The same limits, counted otherwise. What only buckets have is left out for the others. Windows of the calendar are

@@ -1,7 +1,10 @@
 //! `tollgate simulate`: what rules would have done to recorded traffic, under the traffic's own
 //! clock.
 
+mod arguments;
 mod compare;
+mod condition;
+mod html;
 mod namespaced_store;
 mod replay;
 mod report;
@@ -11,14 +14,22 @@ mod tally;
 use std::process::ExitCode;
 
 use tollgate::Policy;
-use tollgate::rules::CompileOptions;
+use tollgate::rules::{CompileOptions, Rule};
 use tollgate::store::StoreUrl;
 
-use crate::arguments::SimulateArguments;
-use crate::failure::Failure;
+use self::condition::Condition;
+use self::html::HtmlReport;
+use self::steps::Steps;
+use crate::failure::{FOUND_PROBLEMS, Failure};
+use crate::new_file::NewFile;
+use crate::outcome::Outcome;
 use crate::policy_file::PolicyText;
 use crate::terminal::{count, grouped, progress};
-use crate::traffic::{Input, Options, Traffic, TrafficFormat, total_size};
+use crate::traffic::{Input, Options, Traffic, total_size};
+
+pub(crate) use self::arguments::{ReadingArguments, SimulateArguments};
+pub(crate) use self::replay::replay;
+pub(crate) use self::tally::{RuleTally, Tally};
 
 /// What an inline rule counts a log by.
 const LOG_KEY: &str = "ip";
@@ -34,23 +45,57 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
         (Some(path), _) => PolicyText::read(path)?,
         (None, rule) => PolicyText::inline(rule.as_deref().unwrap_or_default(), LOG_KEY),
     };
-    // An invalid policy is reported before hours of traffic are read.
+    // An invalid policy, condition or path is reported before hours of traffic are read.
     let mut policy = compile(&file, is_inline)?;
-    let traffic = read(&inputs, arguments)?;
-    let is_trace = traffic.sources().iter().any(|source| source.format == TrafficFormat::Trace);
-    if let Some(rule) = arguments.rule.as_deref().filter(|_| is_trace) {
+    let conditions = Condition::parse_all(&arguments.fail_if, &policy)?;
+    let report = arguments.report.as_deref().map(NewFile::at).transpose()?;
+    let traffic = read(&inputs, &arguments.reading)?;
+    if let Some(rule) = arguments.rule.as_deref().filter(|_| traffic.is_trace()) {
         file = PolicyText::inline(rule, replay::TRACE_KEY);
         policy = compile(&file, is_inline)?;
     }
 
     if arguments.compare {
         compare::run(&file, &traffic, arguments.json)?;
-    } else if arguments.json {
-        steps::run(policy, &traffic, &store, is_inline)?;
-    } else {
-        report::run(policy, &traffic, &store, arguments.top)?;
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(ExitCode::SUCCESS)
+    let rules: Vec<Rule> = policy.rules().iter().cloned().collect();
+    let mut tally = Tally::new(&policy, &traffic);
+    let mut steps = arguments.json.then(|| Steps::new(is_inline));
+    let mut outcomes = Vec::new();
+    let replayed = replay(policy, &traffic, &store, |record, decision| -> Result<(), Failure> {
+        tally.add(record, decision);
+        if report.is_some() {
+            outcomes.push(Outcome::of(decision));
+        }
+        steps.as_mut().map_or(Ok(()), |steps| steps.write(decision))
+    })?;
+    match steps {
+        Some(steps) => steps.finish()?,
+        None => report::print(&traffic, &tally, &replayed, arguments.top)?,
+    }
+    if let Some(report) = report {
+        let algorithms = compare::all(&file, &traffic)?;
+        let page = HtmlReport {
+            policy: &file.name,
+            rules: &rules,
+            traffic: &traffic,
+            tally: &tally,
+            outcomes: &outcomes,
+            algorithms: &algorithms,
+            doubt: replayed.doubt(),
+            top: arguments.top,
+        };
+        report.write(&page.to_html())?;
+    }
+    let mut code = ExitCode::SUCCESS;
+    for condition in conditions {
+        if let Some(finding) = condition.finding(&tally) {
+            eprintln!("tollgate: {finding}");
+            code = ExitCode::from(FOUND_PROBLEMS);
+        }
+    }
+    Ok(code)
 }
 
 /// A log that is kept only for as long as the traffic lasts may be longer than one in service.
@@ -59,9 +104,10 @@ fn compile(file: &PolicyText, unbounded_log: bool) -> Result<Policy, Failure> {
     Policy::compile_with(&file.source, &options).map_err(|problems| file.unusable(&problems))
 }
 
-fn read(inputs: &[Input], arguments: &SimulateArguments) -> Result<Traffic, Failure> {
-    let max_bytes = arguments.max_memory.to_usize();
-    let options = Options { format: arguments.format, sort: !arguments.no_sort, max_bytes };
+/// Reads traffic, with a progress bar, and reports lines that cannot be read.
+pub(crate) fn read(inputs: &[Input], how: &ReadingArguments) -> Result<Traffic, Failure> {
+    let max_bytes = how.max_memory.to_usize();
+    let options = Options { format: how.format, sort: !how.no_sort, max_bytes };
     let bar = progress(total_size(inputs), "reading", "bytes");
     let traffic = Traffic::read(inputs, options, &mut |so_far| bar.set_position(so_far.read));
     bar.finish_and_clear();

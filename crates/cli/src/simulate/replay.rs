@@ -60,14 +60,14 @@ impl Attributes for Recorded<'_> {
 }
 
 /// The state of the store at the end of the traffic.
-pub(super) struct Replayed {
+pub(crate) struct Replayed {
     /// Counters that were forgotten because memory was full, which makes the result doubtful.
     forgotten: u64,
 }
 
 impl Replayed {
     /// A sentence about what makes the result doubtful, if anything does.
-    pub(super) fn doubt(&self) -> Option<String> {
+    pub(crate) fn doubt(&self) -> Option<String> {
         let forgotten = count(self.forgotten, "counter");
         (self.forgotten > 0).then(|| {
             format!("forgot {forgotten} for lack of memory: more was allowed than should be\n")
@@ -76,7 +76,7 @@ impl Replayed {
 }
 
 /// Judges every request by counters in that store, and shows each decision to `see`.
-pub(super) fn replay<'t>(
+pub(crate) fn replay<'t>(
     policy: Policy,
     traffic: &'t Traffic,
     url: &StoreUrl,

@@ -2,28 +2,20 @@
 
 use std::io::{self, Write as _};
 
-use tollgate::Policy;
-use tollgate::store::StoreUrl;
-
-use super::replay::{Replayed, replay};
+use super::replay::Replayed;
 use super::tally::Tally;
 use crate::failure::Failure;
 use crate::table::{Column, table};
 use crate::terminal::{count, grouped, moment, share, span, sparkline};
-use crate::traffic::{Traffic, TrafficFormat};
+use crate::traffic::Traffic;
 
-pub(super) fn run(
-    policy: Policy,
+pub(super) fn print(
     traffic: &Traffic,
-    store: &StoreUrl,
+    tally: &Tally<'_>,
+    replayed: &Replayed,
     top: usize,
 ) -> Result<(), Failure> {
-    let mut tally = Tally::new(&policy, traffic);
-    let replayed = replay(policy, traffic, store, |record, decision| -> Result<(), Failure> {
-        tally.add(record, decision);
-        Ok(())
-    })?;
-    let report = render(traffic, &tally, &replayed, top);
+    let report = render(traffic, tally, replayed, top);
     Ok(io::stdout().lock().write_all(report.as_bytes())?)
 }
 
@@ -43,9 +35,8 @@ fn heading(traffic: &Traffic, tally: &Tally<'_>) -> String {
         lines += &format!("{}: {requests} ({format})\n", source.name);
     }
     let course = &tally.course;
-    let is_trace = traffic.sources().iter().any(|source| source.format == TrafficFormat::Trace);
     let lasted = span(course.last.since(course.first).get());
-    lines += &if is_trace {
+    lines += &if traffic.is_trace() {
         format!("{lasted} of traffic\n")
     } else {
         format!("{} to {}, {lasted}\n", moment(course.first), moment(course.last))

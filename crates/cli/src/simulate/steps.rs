@@ -1,14 +1,11 @@
 //! `--json`: one line per request, in the order of the traffic.
 
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, Stdout, Write as _};
 
 use serde::Serialize;
-use tollgate::store::StoreUrl;
-use tollgate::{Decision, Micros, Policy};
+use tollgate::{Decision, Micros};
 
-use super::replay::replay;
 use crate::failure::Failure;
-use crate::traffic::Traffic;
 
 /// The decision about one request. Durations are rounded up to whole milliseconds.
 #[derive(Serialize)]
@@ -27,18 +24,26 @@ struct SimulatedDecision<'a> {
     rule_id: Option<&'a str>,
 }
 
-pub(super) fn run(
-    policy: Policy,
-    traffic: &Traffic,
-    store: &StoreUrl,
+/// Writes decisions to standard output.
+pub(super) struct Steps {
+    output: BufWriter<Stdout>,
     is_inline: bool,
-) -> Result<(), Failure> {
-    let mut output = BufWriter::new(io::stdout().lock());
-    replay(policy, traffic, store, |_, decision| -> Result<(), Failure> {
-        serde_json::to_writer(&mut output, &step(decision, is_inline)).map_err(io::Error::from)?;
-        Ok(output.write_all(b"\n")?)
-    })?;
-    Ok(output.flush()?)
+}
+
+impl Steps {
+    pub(super) fn new(is_inline: bool) -> Self {
+        Self { output: BufWriter::new(io::stdout()), is_inline }
+    }
+
+    pub(super) fn write(&mut self, decision: &Decision) -> Result<(), Failure> {
+        let line = step(decision, self.is_inline);
+        serde_json::to_writer(&mut self.output, &line).map_err(io::Error::from)?;
+        Ok(self.output.write_all(b"\n")?)
+    }
+
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        Ok(self.output.flush()?)
+    }
 }
 
 fn step(decision: &Decision, is_inline: bool) -> SimulatedDecision<'_> {

@@ -13,34 +13,36 @@ const COLUMNS: usize = 60;
 
 /// Sums over one replay.
 #[derive(Debug)]
-pub(super) struct Tally<'t> {
-    pub(super) requests: u64,
-    pub(super) allowed: u64,
-    pub(super) refused: u64,
+pub(crate) struct Tally<'t> {
+    pub(crate) requests: u64,
+    pub(crate) allowed: u64,
+    pub(crate) refused: u64,
     /// Requests no rule applied to.
-    pub(super) unlimited: u64,
+    pub(crate) unlimited: u64,
     /// Requests on a list: allowed, denied.
-    pub(super) listed: (u64, u64),
+    pub(crate) listed: (u64, u64),
     /// Requests that lacked an identifier which a rule insists on.
-    pub(super) unidentified: u64,
+    pub(crate) unidentified: u64,
     /// Requests of clients that had been banned.
-    pub(super) banned: u64,
-    pub(super) warned: u64,
-    pub(super) delayed: u64,
-    pub(super) longest_delay_ms: u64,
-    pub(super) rules: Vec<RuleTally<'t>>,
-    pub(super) clients: HashMap<&'t str, ClientTally, RandomState>,
-    pub(super) course: Course,
+    pub(crate) banned: u64,
+    pub(crate) warned: u64,
+    pub(crate) delayed: u64,
+    pub(crate) longest_delay_ms: u64,
+    pub(crate) rules: Vec<RuleTally<'t>>,
+    pub(crate) clients: HashMap<&'t str, ClientTally, RandomState>,
+    pub(crate) course: Course,
 }
 
 /// Sums for one rule.
 #[derive(Debug)]
-pub(super) struct RuleTally<'t> {
-    pub(super) rule_id: String,
-    pub(super) is_shadow: bool,
-    pub(super) applied: u64,
-    pub(super) exceeded: u64,
-    pub(super) clients_exceeding: HashSet<&'t str, RandomState>,
+pub(crate) struct RuleTally<'t> {
+    pub(crate) rule_id: String,
+    pub(crate) is_shadow: bool,
+    pub(crate) applied: u64,
+    pub(crate) exceeded: u64,
+    pub(crate) clients_exceeding: HashSet<&'t str, RandomState>,
+    /// Requests over the limit, in the columns of the course of time.
+    pub(crate) exceeded_over_time: Vec<u64>,
 }
 
 impl RuleTally<'_> {
@@ -51,31 +53,32 @@ impl RuleTally<'_> {
             applied: 0,
             exceeded: 0,
             clients_exceeding: HashSet::default(),
+            exceeded_over_time: vec![0; COLUMNS],
         }
     }
 }
 
 /// Sums for one client.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ClientTally {
-    pub(super) requests: u64,
-    pub(super) refused: u64,
+pub(crate) struct ClientTally {
+    pub(crate) requests: u64,
+    pub(crate) refused: u64,
 }
 
 /// Requests and refusals over time, in columns of equal width.
 #[derive(Debug)]
-pub(super) struct Course {
-    pub(super) first: Timestamp,
-    pub(super) last: Timestamp,
+pub(crate) struct Course {
+    pub(crate) first: Timestamp,
+    pub(crate) last: Timestamp,
     /// The width of a column in microseconds.
-    pub(super) width: u64,
-    pub(super) requests: Vec<u64>,
-    pub(super) refused: Vec<u64>,
+    pub(crate) width: u64,
+    pub(crate) requests: Vec<u64>,
+    pub(crate) refused: Vec<u64>,
 }
 
 impl<'t> Tally<'t> {
     /// Nothing yet: a line for every rule of the policy, also for those that will not apply.
-    pub(super) fn new(policy: &Policy, traffic: &Traffic) -> Self {
+    pub(crate) fn new(policy: &Policy, traffic: &Traffic) -> Self {
         Self {
             requests: 0,
             allowed: 0,
@@ -93,7 +96,7 @@ impl<'t> Tally<'t> {
         }
     }
 
-    pub(super) fn add(&mut self, record: RecordView<'t>, decision: &Decision) {
+    pub(crate) fn add(&mut self, record: RecordView<'t>, decision: &Decision) {
         let is_allowed = decision.is_allowed();
         self.requests += 1;
         *if is_allowed { &mut self.allowed } else { &mut self.refused } += 1;
@@ -114,20 +117,22 @@ impl<'t> Tally<'t> {
         let client = self.clients.entry(name).or_default();
         client.requests += 1;
         client.refused += u64::from(!is_allowed);
-        self.course.add(record.time(), !is_allowed);
+        let column = self.course.column(record.time());
+        self.course.add(column, !is_allowed);
 
         for outcome in decision.outcomes() {
             let Some(tally) = self.rules.get_mut(outcome.outcome.rule) else { continue };
             tally.applied += 1;
             if outcome.is_exceeded() {
                 tally.exceeded += 1;
+                tally.exceeded_over_time[column] += 1;
                 tally.clients_exceeding.insert(name);
             }
         }
     }
 
     /// The clients refused most often, and of equals those with more requests.
-    pub(super) fn most_refused(&self, count: usize) -> Vec<(&'t str, ClientTally)> {
+    pub(crate) fn most_refused(&self, count: usize) -> Vec<(&'t str, ClientTally)> {
         let mut refused: Vec<(&'t str, ClientTally)> = self
             .clients
             .iter()
@@ -142,13 +147,13 @@ impl<'t> Tally<'t> {
         refused
     }
 
-    pub(super) fn clients_refused(&self) -> u64 {
+    pub(crate) fn clients_refused(&self) -> u64 {
         self.clients.values().filter(|client| client.refused > 0).count() as u64
     }
 }
 
 /// Whom a request is listed under: the most personal name it has. API keys are secrets.
-fn client_of(record: RecordView<'_>) -> &str {
+pub(crate) fn client_of(record: RecordView<'_>) -> &str {
     record
         .key()
         .or_else(|| record.user())
@@ -167,9 +172,13 @@ impl Course {
         Self { first, last, width, requests: vec![0; COLUMNS], refused: vec![0; COLUMNS] }
     }
 
-    fn add(&mut self, time: Timestamp, is_refused: bool) {
+    /// The column of a time.
+    fn column(&self, time: Timestamp) -> usize {
         let column = usize::try_from(time.since(self.first).get() / self.width).unwrap_or(0);
-        let column = column.min(COLUMNS - 1);
+        column.min(COLUMNS - 1)
+    }
+
+    fn add(&mut self, column: usize, is_refused: bool) {
         self.requests[column] += 1;
         self.refused[column] += u64::from(is_refused);
     }

@@ -122,6 +122,12 @@ impl Traffic {
         &self.sources
     }
 
+    /// Whether it is a trace, whose times may begin anywhere.
+    #[must_use]
+    pub fn is_trace(&self) -> bool {
+        self.sources.iter().any(|source| source.format == TrafficFormat::Trace)
+    }
+
     /// How many lines of all inputs could not be read.
     #[must_use]
     pub fn unparsable(&self) -> u64 {

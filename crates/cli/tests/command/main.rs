@@ -1,6 +1,10 @@
 //! The command from outside: arguments in, text and exit code out.
 
+mod fail_if;
 mod lint_envoy;
+mod recommend;
+mod report;
+mod scenarios;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -286,10 +290,17 @@ fn completions_know_commands_and_flags() {
         let ran = tollgate(&["completions", shell], "");
         assert_eq!((ran.code, &*ran.stderr), (0, ""), "{shell}");
         assert!(ran.stdout.contains(expected) && ran.stdout.contains("simulate"), "{shell}");
+        for command in
+            ["bans", "lists", "clients", "users", "audit", "stats", "decisions", "set-override"]
+        {
+            assert!(ran.stdout.contains(command), "{shell}: {command}");
+        }
     }
     // What bash reads has to be bash.
-    let script = tollgate(&["completions", "bash"], "").stdout;
-    let read = Command::new("bash").args(["-n", "-c", &script]).status();
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("completions");
+    std::fs::write(&script, tollgate(&["completions", "bash"], "").stdout).expect("written");
+    let read = Command::new("bash").arg("-n").arg(&script).status();
     assert!(read.expect("bash runs").success());
     let ran = tollgate(&["completions", "cmd.exe"], "");
     assert!(ran.code == 2 && ran.stderr.contains("bash"), "{}", ran.stderr);
@@ -306,6 +317,20 @@ fn the_manual_is_printed_and_help_names_first_steps() {
     let folder = tempfile::tempdir().expect("a folder");
     let taken = folder.path().join("file");
     std::fs::write(&taken, "").expect("written");
+    let pages = folder.path().join("pages");
+    assert_eq!(tollgate(&["man", "--dir", pages.to_str().expect("a path")], "").code, 0);
+    for page in [
+        "bans-lift",
+        "lists-add",
+        "clients-remove",
+        "users-show",
+        "audit",
+        "stats",
+        "decisions-list",
+    ] {
+        let page = std::fs::read_to_string(pages.join(format!("tollgate-{page}.1"))).expect(page);
+        assert!(page.contains("EXIT STATUS") && page.contains("TOLLGATE_SERVER"), "{page}");
+    }
     let ran = tollgate(&["man", "--dir", taken.to_str().expect("a path")], "");
     assert!(ran.code == 2 && ran.stderr.contains("cannot write pages into"), "{}", ran.stderr);
 }
@@ -328,7 +353,7 @@ fn commands_tell_their_exit_codes() {
         let help = help.replace('\n', " ");
         assert!(help.contains("exit code is 0"), "{command}: {help}");
     }
-    assert!(found >= 25, "only {found} commands were found");
+    assert!(found >= 45, "only {found} commands were found");
 }
 
 #[test]

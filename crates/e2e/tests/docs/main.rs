@@ -24,8 +24,10 @@ use tollgate_e2e::server::binary;
 /// The first line of a block of settings.
 const SETTINGS: &str = "# tollgate.yaml\n";
 /// The beginning of a file of envoyproxy/ratelimit, which is read when the server of its page starts.
-/// Any other block of YAML is a policy.
+/// Any other block of YAML is a policy, or scenarios for one.
 const FOR_ENVOY: &str = "# ratelimit/";
+/// The end of the first line of scenarios, which sessions of their page run.
+const SCENARIOS: &str = ".test.yaml";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the root")
@@ -74,7 +76,8 @@ fn every_policy_in_the_documents_is_clean() {
     let mut wrong = String::new();
     for (path, text) in documents() {
         for (line, policy) in blocks(&text, "yaml") {
-            if policy.starts_with(SETTINGS) || policy.starts_with(FOR_ENVOY) {
+            let is_scenarios = policy.lines().next().is_some_and(|line| line.ends_with(SCENARIOS));
+            if policy.starts_with(SETTINGS) || policy.starts_with(FOR_ENVOY) || is_scenarios {
                 continue;
             }
             found += 1;

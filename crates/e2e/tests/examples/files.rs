@@ -6,15 +6,18 @@ use std::path::Path;
 use tollgate_e2e::program::{python, root};
 
 /// Examples, each with the test that runs it, or the page whose sessions are run.
-const TESTED: [(&str, &str); 10] = [
+const TESTED: [(&str, &str); 13] = [
     ("access.log", "docs/simulate.md"),
     ("envoy-ext-authz-grpc.yaml", "crates/e2e/tests/service/envoy.rs"),
     ("envoy-ext-authz.yaml", "crates/e2e/tests/service/envoy.rs"),
     ("envoy-ratelimit.yaml", "crates/e2e/tests/service/rls/proxy.rs"),
+    ("fleet/policy.test.yaml", "crates/e2e/tests/scenarios/main.rs"),
     ("fleet/policy.yaml", "crates/e2e/tests/examples/fleet.rs"),
+    ("gateway/policy.test.yaml", "crates/e2e/tests/scenarios/main.rs"),
     ("gateway/policy.yaml", "crates/e2e/tests/gateway/example.rs"),
     ("gateway/tollgate.yaml", "crates/e2e/tests/gateway/example.rs"),
     ("nginx.conf", "crates/e2e/tests/service/nginx.rs"),
+    ("policy.test.yaml", "docs/testing-rules.md"),
     ("policy.yaml", "docs/simulate.md"),
     ("ratelimit/shop.yaml", "crates/e2e/tests/service/rls/proxy.rs"),
 ];

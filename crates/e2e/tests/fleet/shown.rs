@@ -1,12 +1,13 @@
 //! `tollgate store show`: what people see of a record in Redis.
 
+use std::fs;
 use std::process::Output;
 
 use serde_json::Value;
 use tollgate_testbed::{Redis, RedisCluster};
 
 use crate::nodes::{self, cluster_url};
-use tollgate_e2e::server::{Server, tollgate};
+use tollgate_e2e::server::{Server, Setup, tollgate};
 
 const RULES: &str = "rules:
 - {rule_id: burst, limit: 10, window: 1h, algorithm: gcra, identifier_type: user_id}
@@ -75,6 +76,38 @@ fn a_record_is_shown_by_rule() {
     let shown = show(&redis.url(), &[&key]);
     let text = String::from_utf8(shown.stdout).expect("text");
     assert!(text.contains("(tag ") && !text.contains("burst"), "{text}");
+}
+
+/// Limits of Envoy's files were shown as numbers.
+#[test]
+fn limits_of_envoy_files_are_named() {
+    let redis = Redis::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = folder.path().join("ratelimit");
+    fs::create_dir(&files).expect("a directory");
+    let limit =
+        "{domain: shop, descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 9}}]}";
+    fs::write(files.join("shop.yaml"), limit).expect("written");
+    let path = files.to_str().expect("a readable path");
+    let arguments = ["--store", &redis.url(), "--envoy-config", path];
+    let node = Server::start(&Setup { arguments: &arguments, ..Setup::default() });
+    let body = r#"{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"ann"}]},
+        {"entries":[{"key":"user","value":"bob"}],"limit":{"requests_per_unit":5,"unit":"DAY"}}]}"#;
+    assert_eq!(node.post("/json", body).status, 200);
+    let all = keys([&redis]);
+    let records = all.iter().filter(|key| key.len() >= SHORTEST_KEY);
+    let mut named: Vec<String> = records
+        .map(|key| {
+            let shown = show(&redis.url(), &["--envoy-config", path, "--json", key]);
+            let record: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+            record["counters"][0]["rule_id"].as_str().unwrap_or("-").to_owned()
+        })
+        .collect();
+    named.sort_unstable();
+    assert_eq!(named, ["carried-limit", "shop.user"]);
+    let missing = show(&redis.url(), &["--envoy-config", "/nowhere", "tg:x"]);
+    let said = String::from_utf8_lossy(&missing.stderr);
+    assert!(missing.status.code() == Some(2) && said.contains("cannot read /nowhere"), "{said}");
 }
 
 #[test]

@@ -114,6 +114,11 @@ fn all_changes_are_made_or_none() {
     desk.tollgate("rules apply -f other.yaml --prune --yes")
         .expect(1, &["1 client is in the tier free", "(still_in_use)"]);
     assert_eq!(desk.policy(), before);
+    // Nor is the last tier removed while it is used.
+    desk.file("none.yaml", "tiers: []\n");
+    desk.tollgate("rules apply -f none.yaml --prune --yes")
+        .expect(1, &["1 client is in the tier free: ", "(still_in_use)"]);
+    assert_eq!(desk.policy(), before);
 }
 
 #[test]

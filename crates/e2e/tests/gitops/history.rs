@@ -54,6 +54,26 @@ fn a_rollback_undoes_what_history_lists() {
     );
 }
 
+/// Tokens were shown by their ids alone.
+#[test]
+fn a_token_is_shown_by_its_name() {
+    let server = TestServer::with(POLICY);
+    let made =
+        server.tollgate("tokens create --role operator --name deploy-bot").expect(0, &["tg_"]);
+    let token = made.stdout.trim();
+    let id = token.split('_').nth(1).expect("an id");
+    server.file("raised.yaml", &POLICY.replace("10", "20"));
+    server.tollgate_as(token, "rules apply -f raised.yaml --yes").expect(0, &["1 updated"]);
+    server.tollgate("rules history --limit 1").expect(0, &[&format!(" deploy-bot ({id}) ")]);
+    server.tollgate(&format!("tokens revoke {id}")).expect(0, &["revoked "]);
+    server.tollgate("rules history --limit 1").expect(0, &[&format!(" deploy-bot ({id}) ")]);
+    let log = server.server.get_as_admin("/api/v1/audit?kind=rule&limit=1").json();
+    assert_eq!(
+        (&log["records"][0]["actor"], &log["records"][0]["actor_name"]),
+        (&id.into(), &"deploy-bot".into())
+    );
+}
+
 #[test]
 fn a_revision_that_is_not_known_ends_with_2() {
     let (server, first) = raised();

@@ -1,6 +1,7 @@
-//! Rules in files, tokens and schemas, as operators meet them: the real command, against real servers
+//! Rules in files, tokens, all other entries and schemas, as operators meet them: the real command, against real servers
 //! and catalogs, at real terminals.
 
+mod admin;
 mod apply;
 mod command;
 mod delete;

@@ -88,6 +88,42 @@ fn counters_that_find_no_room() {
         value(&server, "tollgate_evictions_total") > 0.0
     });
     assert!(value(&server, "tollgate_memory_bytes") > before);
+    let share =
+        value(&server, "tollgate_memory_bytes") / value(&server, "tollgate_memory_max_bytes");
+    assert!((0.9..1.1).contains(&share), "memory is full, and {share} of its cap");
+    assert!(value(&server, "tollgate_evictions_exhausted_total") < 0.5);
+}
+
+#[test]
+fn counters_of_used_up_limits_that_find_no_room() {
+    let rules = "rules: [{rule_id: r, limit: 1, window: 300d, identifier_type: user_id}]";
+    let settings = "memory: 1MiB";
+    let server = Server::start(&Setup { rules: Some(rules), settings, ..Setup::default() });
+    flood(&server, "used-up counters that are evicted", || {
+        value(&server, "tollgate_evictions_exhausted_total") > 0.0
+    });
+    until("a warning in the log", || {
+        server
+            .process
+            .errors()
+            .contains("memory is full of counters that are used up")
+            .then_some(())
+    });
+}
+
+/// The client with most refusals is counted, not named.
+#[test]
+fn refusals_of_one_client() {
+    let rules = "rules: [{rule_id: r, limit: 1, window: 300d, identifier_type: user_id}]";
+    let server = Server::with_rules(rules);
+    let refused = "tollgate_top_client_refused";
+    check(&server, "user_id", "mallory");
+    (0..3).for_each(|_| check(&server, "user_id", "bob"));
+    until("two refusals", || (value(&server, refused) > 1.5).then_some(()));
+    (0..4).for_each(|_| check(&server, "user_id", "mallory"));
+    until("four refusals", || (value(&server, refused) > 3.5).then_some(()));
+    assert!(value(&server, refused) < 4.5);
+    assert!(!server.get("/metrics").text().contains("mallory"));
 }
 
 /// A rule that refuses everything, and bans after so many refusals.

@@ -57,6 +57,7 @@ fn see_it_go(server: &Server, name: &str, go: impl FnOnce(), kinds: &[&str]) {
     until("an open circuit breaker", || {
         (value(server, &of("tollgate_store_up")) < 0.5).then_some(())
     });
+    grows(server, "tollgate_requests_degraded_total", || check(server, "user_id", "fay"));
     let counted: f64 = kinds.iter().map(|kind| errors(kind)).sum();
     assert!(counted >= 3.0, "{counted} errors of {kinds:?}");
     for (identifier, rule, mode) in
@@ -88,6 +89,38 @@ fn postgres_is_killed() {
     let server = start(&postgres.url(), &[]);
     let name = format!("127.0.0.1:{}/postgres", postgres.port());
     see_it_go(&server, &name, || postgres.kill(), &["connection", "timeout"]);
+}
+
+/// What `/health/ready` and `/metrics` say of a store was as old as the last check.
+fn see_it_go_without_checks(url: &str, name: &str, go: impl FnOnce(), come_back: impl FnOnce()) {
+    let server = start(url, &[]);
+    let is_up = || {
+        let up = value(&server, &format!("tollgate_store_up{{server=\"{name}\"}}")) > 0.5;
+        let ready = server.get("/health/ready").json();
+        assert_eq!(ready["store"][0]["server"], name);
+        (up, ready["store"][0]["answers"] == true)
+    };
+    let calls = || value(&server, "tollgate_store_duration_seconds_count");
+    until("the store", || (is_up() == (true, true)).then_some(()));
+    go();
+    until("the store to be missed", || (is_up() == (false, false)).then_some(()));
+    come_back();
+    until("the store to be found again", || (is_up() == (true, true)).then_some(()));
+    assert!(calls() < 0.5, "no check was made");
+}
+
+#[test]
+fn an_idle_node_notices_that_its_redis_goes_away_and_comes_back() {
+    let redis = Redis::start();
+    let name = redis.address().to_string();
+    see_it_go_without_checks(&redis.url(), &name, || redis.pause(), || redis.resume());
+}
+
+#[test]
+fn an_idle_node_notices_that_its_postgres_goes_away_and_comes_back() {
+    let postgres = Postgres::start();
+    let name = format!("127.0.0.1:{}/postgres", postgres.port());
+    see_it_go_without_checks(&postgres.url(), &name, || postgres.kill(), || postgres.restart());
 }
 
 /// A library that, loaded before all others, sets the clock of a process ahead by 90 seconds.

@@ -102,6 +102,7 @@ fn the_tarball_runs_where_it_is_unpacked() {
         "share/doc/tollgate/LICENSE",
         "share/doc/tollgate/examples/policy.yaml",
         "share/doc/tollgate/docs/grpc.md",
+        "share/doc/tollgate/deploy/monitoring/tollgate-rules.yml",
         "share/tollgate/proto/tollgate/v1/rate_limiter.proto",
         "share/tollgate/proto/envoy/service/ratelimit/v3/rls.proto",
     ] {

@@ -1,10 +1,11 @@
 //! `tollgate health`, which probes of containers call.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Command, Stdio};
 
-use tollgate_e2e::server::binary;
+use tollgate_e2e::server::{binary, tollgate as binary_alone};
 
 use crate::{Remote, tollgate};
 
@@ -25,6 +26,21 @@ fn health_is_what_a_probe_needs() {
     };
     let port = remote.server.address.port();
     assert_eq!(by_settings(&format!("0.0.0.0:{port}")), (Some(0), String::new()));
+
+    // No secret is needed, and none that is missing or there twice is in the way.
+    let settings = remote.server.folder().join("probe.yaml");
+    let text = format!("{{http: '0.0.0.0:{port}', check_auth: token, admin_token_file: /nowhere}}");
+    fs::write(&settings, text).expect("written");
+    let probe = |variables: &[(&str, &str)]| {
+        let mut command = binary_alone();
+        command.arg("health").arg("--config").arg(&settings).envs(variables.iter().copied());
+        let output = command.output().expect("the command runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(probe(&[]), (Some(0), String::new()));
+    assert_eq!(probe(&[("TOLLGATE_ADMIN_TOKEN", "squeamish-ossifrage")]), (Some(0), String::new()));
+    let both = [("TOLLGATE_ADMIN_TOKEN", "a"), ("TOLLGATE_ADMIN_TOKEN_FILE", "/nowhere")];
+    assert_eq!(probe(&both), (Some(0), String::new()));
 
     // Nothing listens there: not ready, and not a wrong use of the command.
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

@@ -1,6 +1,8 @@
 //! Authentication and permissions: tokens of the catalog, up to two tokens of the settings, client
 //! certificates.
 
+mod session_binding;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ use tollgate_catalog::{Role, Token};
 
 use crate::edge::http::problem::Problem;
 use crate::edge::listen::CertificateDigest;
+pub(crate) use session_binding::SessionBinding;
 
 /// The header for a token where `Authorization` has another use, as behind a proxy.
 pub(crate) const TOKEN_HEADER: &str = "x-tollgate-token";
@@ -270,11 +273,16 @@ impl Tokens {
         if !known.is(token) {
             return None;
         }
-        let mut used = self.used.lock();
-        if !used.contains(&known.token_id) {
-            used.insert(known.token_id.clone());
-        }
+        self.note_use(&known.token_id);
         Some(Principal::Token(Arc::clone(known)))
+    }
+
+    /// Notes that a token of the catalog was used.
+    fn note_use(&self, token_id: &str) {
+        let mut used = self.used.lock();
+        if !used.contains(token_id) {
+            used.insert(token_id.to_owned());
+        }
     }
 
     fn unauthorized(&self, right: Right) -> Problem {

@@ -38,6 +38,9 @@ pub(crate) struct RevisionAnswer {
     at: String,
     /// The token, or the part of the program, that made it.
     actor: String,
+    /// The name of the token, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actor_name: Option<String>,
     /// The role of the actor.
     role: String,
     /// What it was for, if it was a rollback.
@@ -87,8 +90,9 @@ pub(crate) enum RevisionProblems {
 
 impl From<RevisionRecord> for RevisionAnswer {
     fn from(record: RevisionRecord) -> Self {
-        let RevisionRecord { revision, at, actor, role, note, changes, summary } = record;
-        Self { revision, at: rfc_3339_past(at), actor, role, note, changes, summary }
+        let RevisionRecord { revision, at, actor, actor_name, role, note, changes, summary } =
+            record;
+        Self { revision, at: rfc_3339_past(at), actor, actor_name, role, note, changes, summary }
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) async fn get(
     Ok((session.fields, Json(BTreeMap::from([("tiers", tiers)]))).into_response())
 }
 
-/// Replaces the tiers, in one transaction. A tier that clients are in cannot be removed.
+/// Replaces the tiers, in one transaction. A tier that clients, API keys or rules use cannot be removed.
 #[utoipa::path(
     put, path = "/api/v1/tiers", tag = "clients", security(("token" = [])),
     request_body(content = Object, description = "All tiers; at most one is the default, for clients in no other", example = json!({"tiers": [{"tier": "free", "default": true}, {"tier": "pro"}]})),

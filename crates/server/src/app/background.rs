@@ -36,9 +36,11 @@ impl App {
         })
     }
 
-    /// Keeps a shared store open while it belongs to the fleet, until it is dropped.
+    /// Keeps a shared store open while it belongs to the fleet, and its status current, until it is dropped.
     pub fn keep_store(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.state.keep_store())
+        Box::pin(async {
+            tokio::join!(self.state.keep_store(), self.state.probe_store());
+        })
     }
 
     /// Exchanges decisions and figures with other nodes, until it is dropped.

@@ -22,6 +22,8 @@ const START_TIMEOUT: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// How often a store in use is asked whether it still is the fleet's: it may have lost its mark, or been replaced.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// How often a store that no request calls is probed: the age of its health and metrics.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a node knows of its fleet.
 #[derive(Debug)]
@@ -173,6 +175,17 @@ impl Shared {
                 tracing::info!(store = %self.fleet.store, "the store can be used");
             }
             last = owner;
+        }
+    }
+
+    /// Probes the servers of a shared store while no request calls them or their circuit breakers are open, until it is
+    /// dropped. A node without traffic would otherwise not notice that its store went away, or came back.
+    pub(crate) async fn probe_store(&self) {
+        while self.fleet.has_shared_store() {
+            sleep(PROBE_INTERVAL).await;
+            while self.limiter.store().probe_idle().await {
+                sleep(RETRY_INTERVAL).await;
+            }
         }
     }
 

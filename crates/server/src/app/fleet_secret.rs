@@ -80,6 +80,16 @@ impl FleetSecret {
         self.known().filter_map(move |keys| keys.fleet_figures_key(exchange))
     }
 
+    /// The key that seals sessions of the dashboard.
+    pub(crate) fn session_key(&self) -> Option<LessSafeKey> {
+        self.in_use().session_key()
+    }
+
+    /// The keys that may open a session of the dashboard.
+    pub(crate) fn session_keys(&self) -> impl Iterator<Item = LessSafeKey> {
+        self.known().filter_map(SecretKeys::session_key)
+    }
+
     /// The key that hides subjects in the names of counters.
     pub(crate) fn counter_key(&self) -> Option<CounterKey> {
         self.in_use().counter_key()
@@ -122,6 +132,10 @@ impl SecretKeys {
 
     fn policy_copy_key(&self, salt: &[u8]) -> Option<LessSafeKey> {
         self.key(b"tollgate policy copy", salt, &AES_256_GCM)
+    }
+
+    fn session_key(&self) -> Option<LessSafeKey> {
+        self.key(b"tollgate dashboard sessions", &[], &AES_256_GCM_SIV)
     }
 
     fn counter_key(&self) -> Option<CounterKey> {

@@ -21,6 +21,7 @@ use futures_core::future::BoxFuture;
 use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
 use opentelemetry_sdk::trace::SdkTracer;
+use tollgate::{MemoryStore, Promise};
 use tollgate_catalog::CatalogUrl;
 use tower::ServiceExt as _;
 
@@ -31,12 +32,12 @@ use crate::edge::gateway::Gateway;
 use crate::edge::grpc::Services;
 use crate::edge::host_check::HostCheck;
 use crate::edge::http::extract::{BodyBound, read_json};
-use crate::edge::http::handlers::check;
+use crate::edge::http::handlers::check::{self, IDEMPOTENCY_KEY};
 use crate::edge::http::problem::{IsProblem, Problem};
 use crate::edge::http::routes::{self, CHECK};
 use crate::edge::http::version_notice::VersionFields;
 use crate::edge::listen::Peer;
-use crate::observe::metrics::Unfinished;
+use crate::observe::metrics::{EntryPoint, Unfinished};
 use crate::observe::traces::{self, Traces};
 use crate::policy::source::PolicySource;
 use crate::settings::Settings;
@@ -72,8 +73,8 @@ impl App {
                 }
             };
             Ok(Self {
-                public: routes::public(&state, settings.admin),
-                admin: routes::admin(&state, settings.http),
+                public: routes::public(&state, settings),
+                admin: routes::admin(&state, settings),
                 grpc: Services::new(&state),
                 gateway,
                 host_check: HostCheck::of(settings),
@@ -98,6 +99,29 @@ impl App {
         }
     }
 
+    /// Begins a check, which bypasses the router: the future of a call is moved several times, and this one is small.
+    /// Returns any other request.
+    #[expect(clippy::result_large_err, reason = "the request goes on to `serve_public`")]
+    pub(crate) fn begin_check(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> Result<impl Future<Output = Response> + Send + use<>, Request<Incoming>> {
+        let is_check = request.uri().path() == CHECK && request.method() == Method::POST;
+        let is_for_us = || self.host_check.as_ref().is_none_or(|it| it.admit(&request).is_ok());
+        if !is_check || self.traces.is_some() || !is_for_us() {
+            return Err(request);
+        }
+        let app = Arc::clone(self);
+        let (head, body) = request.into_parts();
+        let headers = head.headers;
+        Ok(async move {
+            let unfinished = Unfinished::new(&app.state.metrics.requests, Some(EntryPoint::Http));
+            let response = app.check(&headers, body, peer).await;
+            app.finish_public(response, app.version_fields_for(CHECK), unfinished)
+        })
+    }
+
     /// Serves a request to the check API, and to the admin API unless that has a separate listener.
     pub(crate) async fn serve_public(
         self: Arc<Self>,
@@ -106,26 +130,33 @@ impl App {
     ) -> Response {
         match &self.traces {
             None => self.answer_public(request, peer).await,
-            Some(traces) => {
-                Box::pin(traces.http(request, |request| self.answer_public(request, peer))).await
-            }
+            Some(traces) => traces.http(request, |request| self.answer_public(request, peer)).await,
         }
     }
 
     async fn answer_public(&self, request: Request<Incoming>, peer: Peer) -> Response {
         let entry = routes::entry_of(request.method(), request.uri().path());
         let unfinished = Unfinished::new(&self.state.metrics.requests, entry);
-        let version_fields = self.version_fields_for(&request);
+        let version_fields = self.version_fields_for(request.uri().path());
         let admitted = self.host_check.as_ref().map_or(Ok(()), |check| check.admit(&request));
-        let mut response = if let Err(problem) = admitted {
-            let body = SharedBody::new(request.into_body());
-            Box::pin(body.answered_by(problem.into_response())).await
+        let response = if let Err(problem) = admitted {
+            SharedBody::new(request.into_body()).answered_by(problem.into_response()).await
         } else if request.uri().path() == CHECK && request.method() == Method::POST {
-            self.check(request, peer).await
+            let (head, body) = request.into_parts();
+            self.check(&head.headers, body, peer).await
         } else {
-            // On the heap: the future takes kilobytes, and the connection moves it several times.
-            Box::pin(route(&self.public, request, peer)).await
+            route(&self.public, request, peer).await
         };
+        self.finish_public(response, version_fields, unfinished)
+    }
+
+    /// Adds what every response has, and counts it.
+    fn finish_public(
+        &self,
+        mut response: Response,
+        version_fields: Option<&VersionFields>,
+        unfinished: Unfinished<'_>,
+    ) -> Response {
         if let Some(fields) = version_fields {
             fields.add_to(response.headers_mut());
         }
@@ -134,10 +165,10 @@ impl App {
         response
     }
 
-    /// The fields that announce the end of the version that a request calls, if it ends.
+    /// The fields that announce the end of the version that a path belongs to, if it ends.
     #[inline]
-    fn version_fields_for(&self, request: &Request<Incoming>) -> Option<&VersionFields> {
-        self.version_fields.as_ref().filter(|_| VersionFields::cover(request.uri().path()))
+    fn version_fields_for(&self, path: &str) -> Option<&VersionFields> {
+        self.version_fields.as_ref().filter(|_| VersionFields::cover(path))
     }
 
     /// Serves a request to the admin API on a separate listener.
@@ -155,7 +186,7 @@ impl App {
     }
 
     async fn answer_admin(&self, request: Request<Incoming>, peer: Peer) -> Response {
-        let version_fields = self.version_fields_for(&request);
+        let version_fields = self.version_fields_for(request.uri().path());
         let mut response = route(&self.admin, request, peer).await;
         if let Some(fields) = version_fields {
             fields.add_to(response.headers_mut());
@@ -194,35 +225,41 @@ impl App {
         }
     }
 
-    async fn check(&self, request: Request<Incoming>, peer: Peer) -> Response {
+    async fn check(&self, headers: &HeaderMap, body: Incoming, peer: Peer) -> Response {
         traces::note_route(CHECK);
-        let (parts, body) = request.into_parts();
         // Before the body is read, so that callers without permission cannot fill memory.
-        let admitted = self.state.admit(&parts.headers, peer, Right::Caller);
+        let admitted = self.state.admit(headers, peer, Right::Caller);
         match admitted.and_then(|caller| self.state.guard.check_call().map(|()| caller)) {
             Ok(caller) => {
-                let answered = self.answer_check(caller, parts.headers, body).await;
+                let answered = self.answer_check(caller, headers, body).await;
                 answered.unwrap_or_else(Problem::into_response)
             }
-            Err(problem) => SharedBody::new(body).answered_by(problem.into_response()).await,
+            // On the heap, since it is large and rare.
+            Err(problem) => {
+                Box::pin(SharedBody::new(body).answered_by(problem.into_response())).await
+            }
         }
     }
 
     async fn answer_check(
         &self,
         caller: Principal,
-        headers: HeaderMap,
+        headers: &HeaderMap,
         body: Incoming,
     ) -> Result<Response, Problem> {
         let bound = BodyBound::bodies(self.state.body_bytes);
-        let body = read_json(&headers, body, bound, self.state.request_timeout).await?;
+        let body = read_json(headers, body, bound, self.state.request_timeout).await?;
+        let key = headers.get(IDEMPOTENCY_KEY);
         // Threads would contend for the count of references.
         if !self.state.can_callers_leave() {
-            return check::respond(&self.state, &caller, &headers, &body).await;
+            return match check::respond(&self.state, &caller, key, &body) {
+                Promise::Ready(response) => response,
+                Promise::Pending(response) => response.await,
+            };
         }
-        let state = self.state.clone();
-        let check = async move { check::respond(&state, &caller, &headers, &body).await };
-        self.state.finish(check).await
+        let (state, key) = (self.state.clone(), key.cloned());
+        let check = async move { check::respond(&state, &caller, key.as_ref(), &body).await };
+        Box::pin(self.state.finish(check)).await
     }
 
     /// The gateway, if there is an upstream.
@@ -313,6 +350,12 @@ impl App {
     #[must_use]
     pub fn key_failure(&self) -> Option<String> {
         self.state.extractor.key_failure()
+    }
+
+    /// How many counters of clients at their limit were evicted.
+    #[must_use]
+    pub fn exhausted_evictions(&self) -> u64 {
+        self.state.limiter.store().memory().map_or(0, MemoryStore::evicted_exhausted)
     }
 
     /// Removes expired counters (traffic does so too; this is for times without traffic), and decisions

@@ -1,5 +1,5 @@
 //! Runs long work on separate threads, so that checks never wait for it: parsing and compiling
-//! documents, transactions of the catalog, explanations.
+//! documents, transactions of the catalog, explanations, pages.
 //!
 //! Each queue runs few jobs at a time and bounds how many wait, in total and for each caller. A job
 //! goes on if its caller disconnects, and keeps its place until it ends.
@@ -149,6 +149,8 @@ pub(crate) struct Queues {
     /// Transactions of the catalog, which executes them one after the other.
     pub(crate) writes: Offload,
     pub(crate) explanations: Offload,
+    /// Pages of the dashboard: what they read, and how they are rendered.
+    pub(crate) pages: Offload,
     /// Queries for decisions of other nodes. They wait for those nodes, and occupy no thread.
     pub(crate) journal_queries: Offload,
     /// Replays of recent requests.
@@ -168,6 +170,7 @@ impl Default for Queues {
             parsing: queue(running, 128, 32),
             writes: queue(4, 128, 32),
             explanations: queue(1, 64, 16),
+            pages: queue(running, 64, 16),
             journal_queries: queue(1, 64, 8),
             previews: queue(1, 8, 2),
             figure_queries: queue(1, 64, 16),

@@ -26,7 +26,7 @@ use crate::check::journal::Journal;
 use crate::check::remote_journal::RemoteJournal;
 use crate::check::sealed_id::IdSealer;
 use crate::edge::envoy::source::EnvoySource;
-use crate::edge::http::extract::{BodyBound, Session};
+use crate::edge::http::extract::BodyBound;
 use crate::edge::http::problem::Problem;
 use crate::edge::listen::Peer;
 use crate::observe::audit_log::AuditLog;
@@ -98,7 +98,7 @@ pub(crate) struct Shared {
     pub(crate) generated_admin_token: Option<String>,
     pub(crate) is_draining: AtomicBool,
     pub(crate) started: Stopwatch,
-    tokens: Tokens,
+    pub(crate) tokens: Tokens,
 }
 
 /// Why a server cannot start.
@@ -293,19 +293,6 @@ impl Shared {
             own.insert(TOKEN_HEADER, token.clone());
         }
         self.admit(&own, peer, Right::Caller).map(drop).map_err(Problem::for_a_proxy)
-    }
-
-    /// Admits a caller of the admin API, and counts the call against its limits.
-    pub(crate) fn admit_admin(
-        &self,
-        headers: &HeaderMap,
-        peer: Peer,
-        right: Right,
-        is_write: bool,
-    ) -> Result<Session, Problem> {
-        let principal = self.admit(headers, peer, right)?;
-        let fields = self.guard.admin_call(&principal, is_write)?;
-        Ok(Session { principal, address: peer.address.ip(), fields })
     }
 
     /// Whether the settings have a token for administrators, which cannot be revoked.

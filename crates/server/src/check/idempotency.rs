@@ -47,6 +47,28 @@ struct KeptResponse {
     response: Remembered,
     /// The key in the shared store; `None` if the store does not know of the call.
     used_key: Option<UsedKey>,
+    _counted: CountedBytes,
+}
+
+/// The bytes of a response in the sum of all, for as long as it is held: also by a call that was removed to make room
+/// while it was in progress.
+#[derive(Debug)]
+struct CountedBytes {
+    bytes: usize,
+    sum: Arc<AtomicUsize>,
+}
+
+impl CountedBytes {
+    fn new(bytes: usize, sum: &Arc<AtomicUsize>) -> Self {
+        sum.fetch_add(bytes, Ordering::Relaxed);
+        Self { bytes, sum: Arc::clone(sum) }
+    }
+}
+
+impl Drop for CountedBytes {
+    fn drop(&mut self) {
+        self.sum.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// Holds the lock of a call: copies of it wait meanwhile.
@@ -72,9 +94,7 @@ impl IdempotentTurn {
 
     /// Forgets the response: the call is checked as if it were the first.
     pub(crate) fn forget(&mut self) {
-        if let Some(kept) = self.answer.take() {
-            self.memory.bytes.fetch_sub(kept.response.bytes(), Ordering::Relaxed);
-        }
+        *self.answer = None;
     }
 
     /// How a shared store identifies the call. Copies get the note of the first.
@@ -89,8 +109,8 @@ impl IdempotentTurn {
         decision: Option<DecisionId>,
         used_key: Option<UsedKey>,
     ) {
-        self.memory.bytes.fetch_add(response.bytes(), Ordering::Relaxed);
-        *self.answer = Some(KeptResponse { response, used_key });
+        let _counted = CountedBytes::new(response.bytes(), &self.memory.bytes);
+        *self.answer = Some(KeptResponse { response, used_key, _counted });
         let ours = OwnedMutexGuard::mutex(&self.answer);
         let mut shard = self.memory.shard(self.call).lock();
         let call = shard.calls.get_mut(&self.call);
@@ -129,7 +149,7 @@ pub(crate) struct Idempotency {
 struct Memory {
     shards: [Mutex<CallShard>; SHARDS],
     /// The bytes of all responses.
-    bytes: AtomicUsize,
+    bytes: Arc<AtomicUsize>,
 }
 
 impl Memory {
@@ -154,15 +174,6 @@ struct IdempotentCall {
     /// The mark of the decision that is remembered.
     decision: Option<[u8; 16]>,
     answer: Arc<AsyncMutex<Option<KeptResponse>>>,
-}
-
-impl IdempotentCall {
-    /// The bytes of its response; 0 if there is none or the call is in progress.
-    fn bytes(&self) -> usize {
-        let answer = self.answer.try_lock();
-        let kept = |answer: &Option<KeptResponse>| answer.as_ref().map(|it| it.response.bytes());
-        answer.ok().and_then(|answer| kept(&answer)).unwrap_or(0)
-    }
 }
 
 impl Idempotency {
@@ -202,7 +213,7 @@ impl Idempotency {
     ) -> Result<Arc<AsyncMutex<Option<KeptResponse>>>, Problem> {
         let mut shard = self.memory.shard(key).lock();
         let bytes = &self.memory.bytes;
-        shard.forget_expired(now, bytes);
+        shard.forget_expired(now);
         if let Some(call) = shard.calls.get(&key) {
             if call.body == body {
                 return Ok(Arc::clone(&call.answer));
@@ -212,7 +223,7 @@ impl Idempotency {
         let is_full = |shard: &CallShard| {
             shard.calls.len() >= self.keys_per_shard || bytes.load(Ordering::Relaxed) > MAX_BYTES
         };
-        while is_full(&shard) && shard.forget_oldest(bytes) {}
+        while is_full(&shard) && shard.forget_oldest() {}
         let answer = Arc::new(AsyncMutex::new(None));
         shard.serial += 1;
         let serial = shard.serial;
@@ -225,10 +236,8 @@ impl Idempotency {
     /// Forgets a call whose decision is refunded. A later one with the same key stays.
     pub(crate) fn forget(&self, call: CallDigest, decision: DecisionId) {
         let mut shard = self.memory.shard(call).lock();
-        if shard.calls.get(&call).is_some_and(|call| call.decision == Some(decision.mark()))
-            && let Some(call) = shard.calls.remove(&call)
-        {
-            self.memory.bytes.fetch_sub(call.bytes(), Ordering::Relaxed);
+        if shard.calls.get(&call).is_some_and(|call| call.decision == Some(decision.mark())) {
+            shard.calls.remove(&call);
         }
     }
 
@@ -248,19 +257,17 @@ pub(crate) fn key_reused() -> Problem {
 }
 
 impl CallShard {
-    fn forget_expired(&mut self, now: Timestamp, bytes: &AtomicUsize) {
+    fn forget_expired(&mut self, now: Timestamp) {
         while self.order.front().is_some_and(|(expires, ..)| *expires <= now) {
-            self.forget_oldest(bytes);
+            self.forget_oldest();
         }
     }
 
     /// Removes the oldest call. Returns whether there was one.
-    fn forget_oldest(&mut self, bytes: &AtomicUsize) -> bool {
+    fn forget_oldest(&mut self) -> bool {
         let Some((_, key, serial)) = self.order.pop_front() else { return false };
-        if self.calls.get(&key).is_some_and(|call| call.serial == serial)
-            && let Some(call) = self.calls.remove(&key)
-        {
-            bytes.fetch_sub(call.bytes(), Ordering::Relaxed);
+        if self.calls.get(&key).is_some_and(|call| call.serial == serial) {
+            self.calls.remove(&key);
         }
         true
     }

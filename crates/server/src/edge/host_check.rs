@@ -1,4 +1,4 @@
-//! Which hosts a server on loopback accepts while it requires no token.
+//! Which hosts a server on loopback accepts while it requires no token, and the dashboard everywhere.
 //!
 //! A web page can reach a server on its visitor's machine under the page's own host name, by changing
 //! the address of that name (DNS rebinding). Its requests name that host, so requests for unknown hosts
@@ -30,8 +30,12 @@ impl HostCheck {
     pub(crate) fn of(settings: &Settings) -> Option<Self> {
         let is_open = settings.check_auth == CheckAuth::None;
         let is_local = settings.http.ip().to_canonical().is_loopback();
-        let names = settings.hosts.iter().map(|name| name.to_ascii_lowercase()).collect();
-        (is_open && is_local).then_some(Self { names })
+        (is_open && is_local).then(|| Self::for_pages(settings))
+    }
+
+    /// The check for pages of the dashboard, on every listener.
+    pub(crate) fn for_pages(settings: &Settings) -> Self {
+        Self { names: settings.hosts.iter().map(|name| name.to_ascii_lowercase()).collect() }
     }
 
     /// Refuses a request for an unknown host, and a change from another site.
@@ -40,11 +44,7 @@ impl HostCheck {
         if after.is_some_and(|after| after.is_empty() || after.starts_with('/')) {
             return Ok(());
         }
-        if !self.is_known_host(request.uri(), request.headers()) {
-            let detail = "this server does not answer to that host; use its address or localhost, or \
-                          name the host in the setting hosts";
-            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", detail));
-        }
+        self.admit_host(request)?;
         let is_safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method());
         if !is_safe && self.is_of_another_site(request.headers()) {
             let detail = "a web page of another site made this request; choose check_auth token if it \
@@ -52,6 +52,16 @@ impl HostCheck {
             return Err(Problem::new(StatusCode::FORBIDDEN, "cross_site_request", detail));
         }
         Ok(())
+    }
+
+    /// Refuses a request for an unknown host.
+    pub(crate) fn admit_host<B>(&self, request: &Request<B>) -> Result<(), Problem> {
+        if self.is_known_host(request.uri(), request.headers()) {
+            return Ok(());
+        }
+        let detail = "this server does not answer to that host; use its address or localhost, or name the \
+                      host in the setting hosts";
+        Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", detail))
     }
 
     /// A request without a host is accepted: browsers always send one.

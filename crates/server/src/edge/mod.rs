@@ -7,4 +7,6 @@ pub(crate) mod grpc;
 pub(crate) mod host_check;
 pub(crate) mod http;
 pub mod listen;
+pub(crate) mod replayed_body;
 pub(crate) mod service;
+pub(crate) mod ui;

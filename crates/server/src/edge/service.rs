@@ -32,6 +32,11 @@ pub enum Service {
 impl Service {
     /// Serves a listener in the background, as [`serve`] does.
     pub fn spawn(self, listener: Listener, shutdown: Shutdown) -> JoinHandle<usize> {
+        // The gateway forwards bodies of any size.
+        let listener = match self {
+            Self::Gateway(_) => listener,
+            Self::Public(_) | Self::Admin(_) | Self::Grpc(_) => listener.joining_responses(),
+        };
         let service = move |request, peer| self.call(request, peer);
         tokio::spawn(serve(listener, service, shutdown))
     }
@@ -42,7 +47,13 @@ impl Service {
         peer: Peer,
     ) -> impl Future<Output = Response<ServiceBody>> + Send + use<> {
         match self {
-            Self::Public(app) => Call::Http { call: Arc::clone(app).serve_public(request, peer) },
+            Self::Public(app) => match app.begin_check(request, peer) {
+                Ok(call) => Call::Check { call },
+                Err(request) => {
+                    let call = Arc::clone(app).serve_public(request, peer);
+                    Call::Boxed { call: Box::pin(async { call.await.map(ServiceBody::Http) }) }
+                }
+            },
             Self::Grpc(app) => Call::Grpc { call: Arc::clone(app).serve_grpc(request, peer) },
             // On the heap: a connection reserves memory for the largest call, and most are checks.
             Self::Admin(app) => {
@@ -62,7 +73,7 @@ type BoxedCall = Pin<Box<dyn Future<Output = Response<ServiceBody>> + Send>>;
 pin_project! {
     #[project = CallProjection]
     enum Call<H, G> {
-        Http { #[pin] call: H },
+        Check { #[pin] call: H },
         Grpc { #[pin] call: G },
         Boxed { call: BoxedCall },
     }
@@ -77,7 +88,7 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Poll::Ready(match self.project() {
-            CallProjection::Http { call } => ready!(call.poll(context)).map(ServiceBody::Http),
+            CallProjection::Check { call } => ready!(call.poll(context)).map(ServiceBody::Http),
             CallProjection::Grpc { call } => ready!(call.poll(context)).map(ServiceBody::Grpc),
             CallProjection::Boxed { call } => ready!(call.as_mut().poll(context)),
         })

@@ -4,7 +4,8 @@
 const SETTINGS: &[(&str, &str)] = &[
     ("http", "Where the check API listens; port 0 takes any free one."),
     ("admin", "Where the admin API listens, if not with the check API."),
-    ("hosts", "Names of the check API on loopback without a token, besides localhost."),
+    ("hosts", "Names of the dashboard, and of the check API without a token, besides localhost."),
+    ("dashboard", "Whether the listener of the admin API has the dashboard."),
     ("grpc", "Where gRPC and Envoy's rate limit service listen; unix:PATH is a Unix socket."),
     ("rules", "The policy file, instead of a catalog."),
     ("catalog", "The database of rules, clients and tokens; sqlite:tollgate.db if not set."),
@@ -18,6 +19,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("store_failure.failures", "Consecutive failures that open the circuit breaker of a server."),
     ("store_failure.probe_after", "How long the circuit breaker stays open, 10ms to 1h."),
     ("store_failure.drift_warning", "The clock difference to a store that is logged, 1ms to 24h."),
+    ("carry_over", "How long counters of earlier versions in Redis are carried over; 0s for not."),
     (
         "deny_cache",
         "The longest time a refusal of a shared store is cached, up to 1s; 0s for never.",

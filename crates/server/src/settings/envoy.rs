@@ -20,7 +20,9 @@ pub struct EnvoySettings {
 }
 
 impl EnvoySettings {
-    pub(crate) const fn repeated_domain(self) -> RepeatedDomain {
+    /// Whether a domain may be in several files.
+    #[must_use]
+    pub const fn repeated_domain(self) -> RepeatedDomain {
         if self.merge_domains { RepeatedDomain::Merged } else { RepeatedDomain::Refused }
     }
 }

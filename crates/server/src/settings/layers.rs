@@ -13,7 +13,7 @@ use tollgate_document::{Format, MapKey, Node, Position, Problem, Value, read_as}
 use super::origin::{Origin, RefusedSetting, RefusedSettings};
 use super::schema::{Property, bounded, schema};
 use super::unknown::{unknown_setting, unknown_variable};
-use super::value::Setting;
+use super::value::{Setting, plain};
 
 /// The settings that can also be given by a flag or an environment variable. The others are only for the
 /// file.
@@ -246,7 +246,8 @@ impl<'a> Layers<'a> {
         self.entries.push(EffectiveSetting { name, value, origin });
     }
 
-    /// Reads a secret, if it is given and passes a test, which returns what is wrong with it.
+    /// Reads a secret, if it is given and passes a test, which returns what is wrong with it. The variable wins over a
+    /// file that the settings file names, and a flag over the variable; two variables contradict each other.
     pub(super) fn read_secret(
         &mut self,
         names: &SecretNames,
@@ -263,20 +264,22 @@ impl<'a> Layers<'a> {
         }
         let mut path: Option<PathBuf> = None;
         self.read(file, &mut path);
+        let file_origin = self.origin(file);
         let in_environment = self.environment.get(variable).filter(|text| !text.is_empty());
+        let in_environment = in_environment.filter(|_| !matches!(file_origin, Origin::Flag(_)));
         let (text, origin) = match (in_environment, path) {
-            (Some(text), None) => (text.clone(), Origin::Environment(variable.to_owned())),
+            (Some(_), Some(_)) if matches!(file_origin, Origin::Environment(_)) => {
+                self.refuse(file, format!("{variable} is set too; keep one of them"));
+                return None;
+            }
+            (Some(text), _) => (text.clone(), Origin::Environment(variable.to_owned())),
             (None, Some(path)) => match std::fs::read_to_string(&path) {
-                Ok(text) => (text.trim_end_matches(['\r', '\n']).to_owned(), self.origin(file)),
+                Ok(text) => (text.trim_end_matches(['\r', '\n']).to_owned(), file_origin),
                 Err(error) => {
                     self.refuse(file, format!("cannot read {}: {error}", path.display()));
                     return None;
                 }
             },
-            (Some(_), Some(_)) => {
-                self.refuse(file, format!("{variable} is set too; keep one of them"));
-                return None;
-            }
             (None, None) => {
                 self.entries.push(EffectiveSetting {
                     name,
@@ -358,6 +361,11 @@ impl<'a> Layers<'a> {
         schema(self.properties)
     }
 
+    /// All problems so far. Settings that were not read are ignored.
+    pub(super) fn refused(self) -> Result<(), RefusedSettings> {
+        if self.refused.is_empty() { Ok(()) } else { Err(RefusedSettings(self.refused)) }
+    }
+
     /// All settings in force, or all problems. Settings that were not read are unknown.
     pub(super) fn finish(mut self) -> Result<Vec<EffectiveSetting>, RefusedSettings> {
         let file = std::mem::take(&mut self.file);
@@ -379,18 +387,7 @@ impl<'a> Layers<'a> {
                 problem.map(|problem| RefusedSetting { origin: Origin::Default, problem });
             self.refused.extend(refused);
         }
-        if self.refused.is_empty() { Ok(self.entries) } else { Err(RefusedSettings(self.refused)) }
-    }
-}
-
-/// A value as it is written in a file.
-fn plain(value: &Json) -> String {
-    match value {
-        Json::String(text) => text.clone(),
-        Json::Null => "none".to_owned(),
-        Json::Array(items) => {
-            format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(", "))
-        }
-        other => other.to_string(),
+        let entries = std::mem::take(&mut self.entries);
+        self.refused().map(|()| entries)
     }
 }

@@ -62,6 +62,8 @@ pub struct Settings {
     pub grpc: ListenAddress,
     /// Names under which the check API is called on loopback without a token, besides `localhost`.
     pub hosts: Vec<String>,
+    /// Whether the listener of the admin API has the dashboard.
+    pub dashboard: bool,
     /// The gateway, which checks and forwards requests, if there is one.
     pub gateway: Option<GatewaySettings>,
     /// The policy file; without one, rules are in the catalog.
@@ -140,6 +142,7 @@ impl Default for Settings {
             admin: None,
             grpc: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)).into(),
             hosts: Vec::new(),
+            dashboard: true,
             gateway: None,
             rules: None,
             catalog: CatalogUrl::default(),
@@ -192,6 +195,23 @@ impl Settings {
         names::read_all(&mut layers, &mut settings);
         let entries = layers.finish()?;
         Ok(Effective { settings, entries })
+    }
+
+    /// Loads where the check API listens, and whether with TLS. Other settings are not read: probes need none of them, and
+    /// may not be allowed to read the files of secrets.
+    ///
+    /// # Errors
+    /// All problems of these settings, each with its name and origin.
+    pub fn load_check_api(
+        flags: &[(&'static str, String)],
+        environment: &BTreeMap<String, String>,
+        file: Option<&Path>,
+    ) -> Result<(SocketAddr, Option<TlsFiles>), RefusedSettings> {
+        let mut layers = layers::Layers::new(flags, environment, file);
+        let mut http = Self::default().http;
+        layers.read("http", &mut http);
+        let tls = names::read_tls(&mut layers);
+        layers.refused().map(|()| (http, tls))
     }
 
     /// Whether rules and tokens are in a catalog, not in a file or nowhere.

@@ -59,6 +59,7 @@ pub(super) fn read_all(layers: &mut Layers<'_>, settings: &mut Settings) {
     layers.read_if("hosts", &mut settings.hosts, |names| {
         names.iter().find_map(|name| not_a_host(name))
     });
+    layers.read("dashboard", &mut settings.dashboard);
     layers.read("rules", &mut settings.rules);
     catalog::read(layers, settings);
     layers.read("envoy_config", &mut settings.envoy_config);
@@ -154,7 +155,8 @@ fn read_document_limits(
     layers.read_within("limits.entries_per_tenant", &mut limits.entries_per_tenant, counts);
 }
 
-fn read_tls(layers: &mut Layers<'_>) -> Option<TlsFiles> {
+/// Reads the files that TLS needs.
+pub(super) fn read_tls(layers: &mut Layers<'_>) -> Option<TlsFiles> {
     let (mut certificate, mut key, mut client_ca): (Option<PathBuf>, Option<PathBuf>, _) =
         (None, None, None);
     layers.read("tls.certificate", &mut certificate);

@@ -20,6 +20,8 @@ pub(super) fn read(layers: &mut Layers<'_>, remote: &mut RemoteSettings) {
     layers.read_within("store_failure.probe_after", &mut remote.probe_after, pauses);
     let drifts = Duration::from_millis(1)..=Duration::from_hours(24);
     layers.read_within("store_failure.drift_warning", &mut remote.drift, drifts);
+    let times = Duration::ZERO..=Duration::from_hours(24 * 800);
+    layers.read_within("carry_over", &mut remote.carry_over, times);
     let micros = remote.deny_cache.get();
     let mut refusals = Duration::from_micros(micros);
     layers.read_within("deny_cache", &mut refusals, Duration::ZERO..=Duration::from_secs(1));

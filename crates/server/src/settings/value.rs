@@ -350,6 +350,18 @@ fn largest_unit(number: u64, units: &[(&str, u64)]) -> String {
     format!("{}{name}", number / factor)
 }
 
+/// A value as it is written in a file.
+pub(super) fn plain(value: &Json) -> String {
+    match value {
+        Json::String(text) => text.clone(),
+        Json::Null => "none".to_owned(),
+        Json::Array(items) => {
+            format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -148,6 +148,7 @@ envoy: {{merge_domains: true, refusal_body: true, headers: [draft-6]}}
 store: 'memory:'
 memory: 1GiB
 store_failure: {{deadline: 20ms, failures: 3, probe_after: 2s, drift_warning: 500ms}}
+carry_over: 48h
 deny_cache: 100ms
 check_auth: token
 check_token_file: {token}
@@ -204,6 +205,7 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(settings.memory.to_usize(), 1 << 30);
     assert_eq!(settings.remote.deadline, Duration::from_millis(20));
     assert_eq!((settings.remote.failures, settings.remote.deny_cache.get()), (3, 100_000));
+    assert_eq!(settings.remote.carry_over, Duration::from_hours(48));
     assert_eq!(settings.remote.probe_after, Duration::from_secs(2));
     assert_eq!(settings.remote.drift, Duration::from_millis(500));
     assert_eq!(settings.check_auth, CheckAuth::Token);
@@ -546,6 +548,38 @@ fn invalid_values_are_refused_with_what_is_expected() {
         assert!(case.load().is_err(), "{file}");
         assert_eq!(case.problems(), expected, "{file}");
     }
+}
+
+/// A token in the environment beside a file in the settings file used to be an error.
+#[test]
+fn a_token_in_the_environment_wins_over_a_file_in_the_settings_file() {
+    let check = |case: Case, expected: &str| {
+        case.write("token", "of-the-settings-file");
+        case.write("flagged", "of-a-file-in-a-flag");
+        let token = case.settings().admin_token.expect("a token");
+        assert_eq!(Secret::expose(&token), expected);
+    };
+    let case = || {
+        let case = Case::new();
+        let file = case.folder.path().join("token");
+        case.file(&format!("admin_token_file: {}", file.display()))
+    };
+    let flagged = |case: Case| {
+        let file = case.folder.path().join("flagged").display().to_string();
+        case.flag("admin_token_file", &file)
+    };
+    let variable = |case: Case| case.environment("TOLLGATE_ADMIN_TOKEN", "of-the-environment");
+    check(case(), "of-the-settings-file");
+    check(variable(case()), "of-the-environment");
+    check(flagged(variable(case())), "of-a-file-in-a-flag");
+    check(flagged(case()), "of-a-file-in-a-flag");
+    // The file is not even read.
+    let missing = Case::new().file("admin_token_file: /nowhere");
+    assert!(variable(missing).settings().admin_token.is_some());
+    // Both in the environment: none of them is above the other.
+    let both = variable(Case::new()).environment("TOLLGATE_ADMIN_TOKEN_FILE", "/nowhere");
+    let problem = "admin_token_file (env TOLLGATE_ADMIN_TOKEN_FILE): TOLLGATE_ADMIN_TOKEN is set too; keep one of them";
+    assert_eq!(both.problems(), problem);
 }
 
 #[test]

@@ -21,6 +21,17 @@ pub(crate) enum EvictionPolicy {
     OverflowedNotExhausted,
 }
 
+/// How many counters were evicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Evicted {
+    pub(crate) all: usize,
+    pub(crate) exhausted: usize,
+}
+
+/// The share of the counters read that is evicted, and of those that are all exhausted: each of these resets a limit.
+const EVICTED_SHARE: usize = 8;
+const EXHAUSTED_SHARE: usize = 64;
+
 impl Page {
     /// Reads the next `count` slots and removes expired counters. Shrinks the page when few are left. Returns whether
     /// the end of the page has been reached.
@@ -54,8 +65,8 @@ impl Page {
         seen
     }
 
-    /// Evicts an eighth of the counters in the next `count` slots, at least one: first those that are soonest full
-    /// again, exhausted ones last. So invented keys are evicted first.
+    /// Evicts up to an eighth of the counters in the next `count` slots, at least one: those that are soonest full
+    /// again, and exhausted ones only if all are. So invented keys are evicted first.
     pub(crate) fn evict(
         &mut self,
         count: usize,
@@ -63,7 +74,7 @@ impl Page {
         now: Timestamp,
         overflow: &mut Overflow,
         common: &Common,
-    ) -> usize {
+    ) -> Evicted {
         let len = self.slot_count();
         let start = self.next_index();
         let mut standings: Vec<((bool, Micros), Name)> = Vec::with_capacity(count.min(len));
@@ -85,16 +96,20 @@ impl Page {
                 break;
             }
         }
-        let forgotten = standings.len().div_ceil(8);
-        if forgotten < standings.len() {
-            standings.select_nth_unstable_by_key(forgotten, |(standing, _)| *standing);
+        let others = standings.iter().filter(|((is_exhausted, _), _)| !is_exhausted).count();
+        let all = match others {
+            0 => standings.len().div_ceil(EXHAUSTED_SHARE),
+            _ => standings.len().div_ceil(EVICTED_SHARE).min(others),
+        };
+        if all < standings.len() {
+            standings.select_nth_unstable_by_key(all, |(standing, _)| *standing);
         }
-        for (_, name) in &standings[..forgotten] {
+        for (_, name) in &standings[..all] {
             if let Some(index) = self.find(*name, common) {
                 self.remove(index, overflow, common);
             }
         }
-        forgotten
+        Evicted { all, exhausted: if others == 0 { all } else { 0 } }
     }
 
     fn next_index(&self) -> usize {

@@ -5,8 +5,8 @@
 //! locks the shards of its charges in ascending order, so requests never deadlock. Growth, expiry and eviction work
 //! on one page at a time, a bounded number of slots per call; there is no background task.
 //!
-//! When the cap is reached, the counter that is soonest full again is evicted first and an exhausted one last, so
-//! inventing keys never resets another client's limit.
+//! When the cap is reached, the counter that is soonest full again is evicted first, and an exhausted one only where all
+//! others beside it are exhausted, too: resetting another client's limit takes as many exhausted keys as fit into memory.
 
 mod forget;
 mod limit_table;
@@ -63,6 +63,7 @@ pub struct MemoryStore {
     /// Counters held.
     counters: AtomicUsize,
     evicted: AtomicU64,
+    evicted_exhausted: AtomicU64,
     /// The page to be swept next.
     sweeper: AtomicUsize,
 }
@@ -137,6 +138,7 @@ impl MemoryStore {
             bytes: AtomicUsize::new(0),
             counters: AtomicUsize::new(0),
             evicted: AtomicU64::new(0),
+            evicted_exhausted: AtomicU64::new(0),
             sweeper: AtomicUsize::new(0),
         }
     }
@@ -151,14 +153,6 @@ impl MemoryStore {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Bytes taken, fixed parts included.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        let page = size_of::<Page>() + size_of::<Hint>();
-        let fixed = self.hints.len() * page + self.shards.len() * size_of::<Padded>();
-        fixed + self.bytes.load(Ordering::Relaxed)
     }
 
     /// How many counters were evicted because memory was full.

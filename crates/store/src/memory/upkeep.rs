@@ -7,12 +7,30 @@ use super::overflow::Overflow;
 use super::page::Page;
 use super::slot::{Name, Slot};
 use super::sync::{AtomicUsize, Ordering};
-use super::{CALLS_PER_SWEEP, EVICTION_SLOTS, Location, MemoryStore, Shard};
+use super::{CALLS_PER_SWEEP, EVICTION_SLOTS, Hint, Location, MemoryStore, Padded, Shard};
 
 /// How many pages one call evicts from when memory is full.
 const PAGES_RELIEVED: usize = 4;
 
 impl MemoryStore {
+    /// Bytes taken, fixed parts included.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.fixed_bytes() + self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The cap of [`Self::bytes`], plus or minus what one growing page needs.
+    #[must_use]
+    pub fn max_bytes(&self) -> usize {
+        self.fixed_bytes() + self.budget
+    }
+
+    /// Bytes that are taken without a counter.
+    fn fixed_bytes(&self) -> usize {
+        let page = size_of::<Page>() + size_of::<Hint>();
+        self.hints.len() * page + self.shards.len() * size_of::<Padded>()
+    }
+
     /// Makes sure that the page has room for one more counter.
     pub(super) fn make_room(&self, shard: &mut Shard, at: Location, now: Timestamp) {
         if shard.page(at).0.has_room() {
@@ -43,7 +61,15 @@ impl MemoryStore {
         now: Timestamp,
     ) {
         let evicted = page.evict(EVICTION_SLOTS, policy, now, overflow, &self.common);
-        self.evicted.fetch_add(evicted as u64, Ordering::Relaxed);
+        self.evicted.fetch_add(evicted.all as u64, Ordering::Relaxed);
+        self.evicted_exhausted.fetch_add(evicted.exhausted as u64, Ordering::Relaxed);
+    }
+
+    /// How many of the evicted counters were exhausted: the limits of these clients started anew. It happens only if
+    /// memory is full of exhausted counters.
+    #[must_use]
+    pub fn evicted_exhausted(&self) -> u64 {
+        self.evicted_exhausted.load(Ordering::Relaxed)
     }
 
     /// The work after a settlement: sweeps a few slots now and then, and evicts when states outside the pages exceed

@@ -12,6 +12,7 @@ mod database;
 mod failure;
 mod fleet_mark;
 mod mailbox;
+mod probe;
 mod record;
 mod schema;
 mod sweep;

@@ -17,6 +17,7 @@ mod node;
 mod old_counters;
 mod pending_call;
 mod policy_copy;
+mod probe;
 mod record;
 mod record_name;
 mod refund_once;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Client, Cmd, RedisError, Value};
+use redis::{Client, Cmd, RedisError, Value, cmd};
 use tokio::time::timeout;
 
 use super::address::Address;
@@ -60,14 +60,31 @@ impl RedisNode {
     pub(super) async fn call(&self, command: &Cmd, asks: bool) -> Result<Value, CallFailure> {
         let began = Moment::now();
         self.breaker.count_call();
+        let answer = self.exchange(command, asks).await;
+        self.breaker.record_latency(began.elapsed());
+        answer
+    }
+
+    /// Whether the server takes commands that write, which a replica does not. This is no call of a request, and is not
+    /// counted as one. `key` is one that does not exist.
+    pub(super) async fn probe(&self, key: &str) -> Result<(), StoreError> {
+        let mut unlink = cmd("UNLINK");
+        match self.exchange(unlink.arg(key), false).await {
+            // It is a server of a cluster that has other keys.
+            Err(CallFailure::Said(error)) if matches!(error.code(), Some("MOVED" | "ASK")) => {
+                Ok(())
+            }
+            answer => answer.map(drop).map_err(StoreError::from),
+        }
+    }
+
+    async fn exchange(&self, command: &Cmd, asks: bool) -> Result<Value, CallFailure> {
         let mut used = None;
         let answer = timeout(self.deadline, async {
             let connection = used.insert(self.link.connection().await?);
             self.link.send(connection, command, asks).await
         });
-        let answer = answer.await;
-        self.breaker.record_latency(began.elapsed());
-        let failure = match answer {
+        let failure = match answer.await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => failure(error),
             // The connection may be half open, and then no response ever comes.

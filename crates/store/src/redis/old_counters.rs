@@ -1,11 +1,15 @@
 //! Counters as they were before records: each was a text under its own key. The first check of a client carries over
 //! what such a counter says was used: it is read, and debited once, whichever node does it. From then on nodes of each
 //! form count for themselves, and neither can misread the other: their keys differ.
+//!
+//! The keys of old counters are not keyed with the fleet's secret: all who can write to Redis could block a client by one. So
+//! they matter for a limited time after the upgrade.
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
@@ -53,11 +57,13 @@ impl fmt::Debug for OldCounters {
 }
 
 impl OldCounters {
-    /// Whether what an old counter of this limit says may still matter.
-    fn matter(&self, limit: &Limit, now: Timestamp) -> bool {
+    /// Whether what an old counter of this limit says may still matter. A first meeting that is as far in the future was
+    /// forged, to prolong that time.
+    fn matter(&self, limit: &Limit, now: Timestamp, max_time: Duration) -> bool {
         let met = self.first_met.load(Relaxed);
-        let lasts = limit.window().get().saturating_mul(2);
-        met != 0 && met != UNKNOWN && now.as_micros() < met.saturating_add(lasts)
+        let max_time = u64::try_from(max_time.as_micros()).unwrap_or(u64::MAX);
+        let lasts = limit.window().get().saturating_mul(2).min(max_time);
+        met != 0 && met != UNKNOWN && now.as_micros().abs_diff(met) < lasts
     }
 
     fn place(&self, key: &Key<'_>) -> Option<&AtomicU64> {
@@ -95,7 +101,10 @@ impl RedisStore {
     /// Whether a charge may have an old counter that was not dealt with yet.
     pub(super) fn may_be_old(&self, charge: &Charge<'_>, now: Timestamp) -> bool {
         let old = &self.router.old_counters;
-        old.matter(charge.limit, now) && !old.is_done(&charge.key) && script::holds(charge.limit)
+        let max_time = self.router.settings.carry_over;
+        old.matter(charge.limit, now, max_time)
+            && !old.is_done(&charge.key)
+            && script::holds(charge.limit)
     }
 
     /// Carries over what was used in the old counters of these charges. What cannot be read in time is left for the next

@@ -32,6 +32,8 @@ pub(crate) struct Breaker {
     errors: [AtomicU64; StoreErrorKind::ALL.len()],
     /// Calls that were made, those without a response yet included.
     calls: AtomicU64,
+    /// The calls when it was last asked whether the server is idle.
+    calls_before: AtomicU64,
     latency: Histogram,
     drift_micros: AtomicI64,
 }
@@ -76,6 +78,7 @@ impl Breaker {
             openings: AtomicU64::new(0),
             errors: Default::default(),
             calls: AtomicU64::new(0),
+            calls_before: AtomicU64::new(0),
             latency: Histogram::default(),
             drift_micros: AtomicI64::new(UNSEEN),
         }
@@ -163,6 +166,19 @@ impl Breaker {
             latency,
             drift_seconds: (drift != UNSEEN).then_some(drift as f64 / 1e6),
         }
+    }
+
+    /// Whether the status may be old: no call was made since this was last asked, or the circuit breaker is open.
+    pub(crate) fn is_idle(&self) -> bool {
+        let calls = self.calls.load(Relaxed);
+        let is_idle = self.calls_before.swap(calls, Relaxed) == calls;
+        is_idle || self.state.lock().open_since.is_some()
+    }
+
+    /// Whether the last calls failed, but too few to open the circuit breaker.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        let state = self.state.lock();
+        state.in_a_row > 0 && state.open_since.is_none()
     }
 
     /// Whether requests are admitted without being probes.
@@ -294,6 +310,25 @@ mod tests {
     fn a_value_that_cannot_be_read_is_no_failure_of_the_server() {
         check(Duration::from_secs(3_600), "cccccccc", BreakerState::Closed);
         check(Duration::ZERO, "---c", BreakerState::Closed);
+    }
+
+    #[test]
+    fn a_server_without_calls_is_idle() {
+        let settings = RemoteSettings { failures: 2, ..RemoteSettings::default() };
+        let breaker = Breaker::new("a server".to_owned(), &settings);
+        assert!(breaker.is_idle() && breaker.is_idle());
+        breaker.count_call();
+        assert!(!breaker.is_idle() && breaker.is_idle());
+        let fail =
+            || breaker.admit().expect("closed").record::<()>(&Err(StoreErrorKind::Timeout.into()));
+        assert!(!breaker.is_doubtful());
+        fail();
+        assert!(breaker.is_doubtful());
+        fail();
+        assert!(!breaker.is_doubtful());
+        // While it is open, calls are refused and say nothing about the server.
+        breaker.count_call();
+        assert!(breaker.is_idle());
     }
 
     #[test]

@@ -20,6 +20,9 @@ pub struct RemoteSettings {
     pub drift: Duration,
     /// How long a refusal stays in the deny cache at most.
     pub deny_cache: Micros,
+    /// How long counters of earlier versions are carried over, from when the first node of this version met the store:
+    /// their names are not keyed, so all who can write to the store could forge one. At most two windows of a rule.
+    pub carry_over: Duration,
     /// Whether the time is the caller's instead of the server's: for recorded traffic.
     pub uses_callers_clock: bool,
     /// Closed while the store must not be used.
@@ -34,6 +37,7 @@ impl Default for RemoteSettings {
             probe_after: Duration::from_secs(1),
             drift: Duration::from_secs(1),
             deny_cache: Micros::from_secs(1),
+            carry_over: Duration::from_hours(24),
             uses_callers_clock: false,
             gate: FleetGate::default(),
         }

@@ -7,6 +7,7 @@ use tollgate_store::{MemoryStore, Refund};
 
 const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
 const HOUR: Micros = Micros::from_secs(3_600);
+const DAY: Micros = Micros::from_secs(86_400);
 /// Expired counters are kept for this time, in case the clock steps back.
 const SLACK: Micros = Micros::from_secs(1);
 
@@ -208,4 +209,47 @@ fn a_blocked_rule_resets_no_counter() {
         store.sweep(long_ago);
         assert_eq!(charge(&store, b"client", &open, 1, long_ago), None, "{algorithm}");
     }
+}
+
+/// Subjects whose counters are in the first page of a small store.
+fn of_one_page() -> impl Iterator<Item = [u8; 8]> {
+    let subjects = (0..u64::MAX).map(u64::to_be_bytes);
+    subjects.filter(|subject| key(subject).fingerprint >> 56 == 0)
+}
+
+/// Each eviction used to take an eighth of the counters, exhausted ones among them.
+#[test]
+fn an_exhausted_counter_stays_while_another_can_go() {
+    let store = MemoryStore::with_bytes(1 << 20);
+    let limit = limit(Algorithm::Gcra, 10, HOUR);
+    let exhausted: Vec<_> = of_one_page().take(200).collect();
+    for subject in &exhausted {
+        assert_eq!(charge(&store, subject, &limit, 10, NOW), Some(0));
+    }
+    for subject in of_one_page().skip(200).take(1_000) {
+        assert_eq!(charge(&store, &subject, &limit, 1, NOW), Some(9));
+    }
+    assert!(store.evicted() > 900, "{} were evicted", store.evicted());
+    assert_eq!(store.evicted_exhausted(), 0);
+    for subject in &exhausted {
+        assert_eq!(left(&store, subject, &limit, NOW), 0, "{subject:?}");
+    }
+}
+
+/// The document said that it cannot happen.
+#[test]
+fn sixty_thousand_exhausted_keys_evict_an_exhausted_client_from_one_mebibyte() {
+    let store = MemoryStore::with_bytes(1 << 20);
+    let (daily, hourly) = (limit(Algorithm::Gcra, 10, DAY), limit(Algorithm::Gcra, 10, HOUR));
+    assert_eq!(charge(&store, b"daily", &daily, 10, NOW), Some(0));
+    let fitting = 30_000_u32;
+    for subject in (0..60_000_u32).map(u32::to_be_bytes) {
+        assert_eq!(charge(&store, &subject, &hourly, 10, NOW), Some(0));
+        let number = u32::from_be_bytes(subject);
+        assert!(number >= fitting || store.evicted_exhausted() == 0, "evicted by {number} keys");
+    }
+    assert!(store.evicted_exhausted() > 20_000, "{}", store.evicted_exhausted());
+    assert_eq!(store.evicted(), store.evicted_exhausted());
+    // The one that is full again last stays.
+    assert_eq!(left(&store, b"daily", &daily, NOW), 0);
 }

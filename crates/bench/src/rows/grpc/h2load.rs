@@ -9,8 +9,10 @@ use crate::Fallible;
 use crate::rows::load::{Load, need};
 use crate::rows::server::{CLIENT_CORE, Running, Server, pinned};
 
-/// How much of a processor a server is to use.
-const UNHURRIED: f64 = 0.5;
+/// How much of a processor a server is to use: so much that it has something to wait for, or as much as `wrk` makes it
+/// use over HTTP.
+pub(super) const UNHURRIED: f64 = 0.5;
+pub(super) const BUSY: f64 = 0.8;
 /// How much it has to use before that says what a request costs.
 const NOTICEABLE: f64 = 0.1;
 /// Requests per second that the search for a rate begins with.
@@ -51,18 +53,20 @@ impl H2load {
         Ok(Self { call, connections, streams, posted, _turn: Running::start(&mut turn)? })
     }
 
-    /// Requests per second with which a server uses about half of its processor.
+    /// Requests per second with which a server uses about this share of its processor.
     ///
     /// h2load has no pause between requests, only a rate. Without one it asks as fast as it gets
     /// answers, and the slower server is asked less. At the same rate, and one that both can bear, both
     /// do the same work in the same time. h2load still sleeps now and then while it waits, and servers
     /// pay for waking it, the slower one a little more often.
-    pub(super) fn unhurried(&self, server: &Server) -> Fallible<f64> {
+    pub(super) fn rate(&self, server: &Server, share: f64) -> Fallible<f64> {
         let mut rate = FIRST_RATE;
         loop {
             let load = self.drive(server, rate, 1)?;
             if load.used() > NOTICEABLE || rate > MAX_RATE {
-                return Ok(UNHURRIED / load.micros_per_request * 1e6);
+                // A server that is nearly idle pays more for each request than a busy one.
+                let near = share / load.micros_per_request * 1e6;
+                return Ok(share / self.drive(server, near, 1)?.micros_per_request * 1e6);
             }
             rate *= 4.0;
         }

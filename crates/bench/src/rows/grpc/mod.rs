@@ -15,7 +15,7 @@ use crate::rows::load::{checks_per_second, in_turns, times_the_cost};
 use crate::rows::server::{Protocol, Server};
 use crate::scale::Scale;
 use call::{Call, DOMAIN, ENTRY};
-use h2load::H2load;
+use h2load::{BUSY, H2load, UNHURRIED};
 
 /// Many clients that wait for each response.
 const EACH_WAITS: [u32; 2] = [64, 1];
@@ -71,7 +71,7 @@ fn against_bare(name: &str, call: Call, clients: [u32; 2], scale: &Scale) -> Fal
     let bare = Server::bare(Protocol::Grpc)?;
     let GrpcExtent { keys, rounds, seconds } = GrpcExtent::of(scale);
     let h2load = H2load::new(directory.path(), call, clients, keys)?;
-    let rate = h2load.unhurried(&ours)?;
+    let rate = h2load.rate(&ours, UNHURRIED)?;
     let drive = |server| h2load.drive(server, rate, seconds);
     let [ours, bare] = in_turns(rounds, [&|| drive(&ours), &|| drive(&bare)])?;
     Ok(vec![times_the_cost(name, &ours, &bare).held_to(Bar::AtMost(1.12))])
@@ -83,7 +83,7 @@ pub(crate) fn batch(scale: &Scale) -> Fallible<Vec<Row>> {
     let ours = Server::ours(directory.path(), Protocol::Grpc)?;
     let GrpcExtent { keys, rounds, seconds } = GrpcExtent::of(scale);
     let h2load = H2load::new(directory.path(), Call::Batch, EACH_WAITS, keys)?;
-    let rate = h2load.unhurried(&ours)?;
+    let rate = h2load.rate(&ours, BUSY)?;
     let [loads] = in_turns(rounds, [&|| h2load.drive(&ours, rate, seconds)])?;
     Ok(vec![checks_per_second("grpc/batch_100", &loads).held_to(Bar::AtLeast(1.0))])
 }

@@ -47,6 +47,7 @@ fn api_keys_are_made_shown_once_and_removed() {
         (step("POST", KEYS, "[]"), 400, "invalid_body"),
         (step("GET", "/api/v1/api-keys?owner=bob", ""), 400, "no parameter `owner`"),
         (step("PUT", "/api/v1/tiers", r#"{"tiers": [{"tier": "free"}]}"#), 409, "1 API key is in the tier pro"),
+        (step("PUT", "/api/v1/tiers", r#"{"tiers": []}"#), 409, "1 API key is in the tier pro"),
         (step("DELETE", &dry_delete, ""), 200, "\"action\":\"delete\""),
         (step("DELETE", &path, "").when("If-Match", "\"1\""), 412, "changed_meanwhile"),
         (step("DELETE", &path, ""), 204, ""),

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{brief, call, read, records, rule, start};
-use tollgate_e2e::server::{ADMIN_TOKEN, JSON, Server};
+use super::{brief, call, read, records, rule, settled, start};
+use tollgate_e2e::server::{ADMIN_TOKEN, CHECK, JSON, Server};
 
 const AUDIT: &str = "/api/v1/audit";
 
@@ -223,9 +223,43 @@ fn a_tenant_sees_only_its_own_changes() {
         }
     }
     assert!(ask(AUDIT).text().contains("own"));
-    for path in ["/api/v1/audit/decisions", "/api/v1/stats", "/api/v1/top", "/api/v1/events"] {
+    for path in ["/api/v1/top", "/api/v1/events"] {
         assert_eq!(ask(path).status, 403, "{path}");
     }
+}
+
+/// They saw none at all.
+#[test]
+fn a_tenant_sees_its_own_refusals_and_figures() {
+    let own = json!({"rule_id": "own", "limit": 0, "window": "1h", "identifier_type": "user_id", "tenant": "acme"});
+    let server = start("{}", &json!({"rules": [own, rule("other", 0)]}));
+    let made =
+        call(&server, "POST", "/api/v1/tokens", r#"{"role": "tenant-admin", "tenant": "acme"}"#);
+    let bearer = format!("Bearer {}", made.json()["token"].as_str().expect("a token"));
+    let ask = |path: &str| server.ask("GET", path, &[("Authorization", &bearer)], "");
+    for identifiers in [
+        json!({"user_id": "ann", "tenant": "acme"}),
+        json!({"user_id": "bob", "tenant": "beta"}),
+        json!({"user_id": "eve"}),
+    ] {
+        let body = json!({ "identifiers": identifiers });
+        assert_eq!(server.post(CHECK, &body.to_string()).json()["allowed"], false);
+    }
+    assert_eq!(settled(&server, super::DECISIONS, 3).len(), 3);
+    for query in ["", "?tenant=beta", "?tenant=acme&limit=1000", "?action=refused"] {
+        let mut seen = ask(&format!("{}{query}", super::DECISIONS)).json();
+        let Value::Array(seen) = seen["records"].take() else { panic!("{seen}") };
+        assert_eq!(brief(&seen, &["client", "tenant"]), ["ann acme"], "{query}");
+    }
+    let lines = [("Authorization", bearer.as_str()), ("Accept", "application/x-ndjson")];
+    let lines = server.ask("GET", super::DECISIONS, &lines, "").text();
+    assert!(
+        lines.contains("\"ann\"") && !lines.contains("bob") && !lines.contains("eve"),
+        "{lines}"
+    );
+    let stats = ask("/api/v1/stats").json();
+    assert_eq!(brief(stats["rules"].as_array().expect("rules"), &["rule_id"]), ["own"]);
+    assert_eq!((stats.get("totals"), stats.get("bans")), (None, None));
 }
 
 #[test]

@@ -60,23 +60,23 @@ fn decisions_of_every_entry_point_are_logged() {
 
     let mut kept = settled(&server, DECISIONS, 13);
     kept.reverse();
-    let fields = ["client", "rule_id", "action", "method", "endpoint"];
+    let fields = ["client", "rule_id", "action", "method", "endpoint", "domain"];
     #[rustfmt::skip]
     assert_eq!(brief(&kept, &fields), [
-        "http users refused PUT /a",
-        "once users refused PUT /a",
+        "http users refused PUT /a -",
+        "once users refused PUT /a -",
         // A refused call is checked again under its idempotency key.
-        "once users refused PUT /a",
-        "batch 1 users refused PUT /a",
-        "batch 2 users refused PUT /a",
-        "sha256:8254c329a928 keys refused POST /b",
-        "grpc users refused - /c",
-        "grpc batch 1 users refused - -",
-        "grpc batch 2 users refused - -",
-        "orders shop.database refused - -",
-        "envoy shop.user refused - -",
-        "own users refused - /e",
-        "json shop.user refused - -",
+        "once users refused PUT /a -",
+        "batch 1 users refused PUT /a -",
+        "batch 2 users refused PUT /a -",
+        "sha256:8254c329a928 keys refused POST /b -",
+        "grpc users refused - /c -",
+        "grpc batch 1 users refused - - -",
+        "grpc batch 2 users refused - - -",
+        "orders shop.database refused - - shop",
+        "envoy shop.user refused - - shop",
+        "own users refused - /e other",
+        "json shop.user refused - - shop",
     ]);
     let ids: std::collections::BTreeSet<String> =
         brief(&kept, &["decision_id"]).into_iter().collect();

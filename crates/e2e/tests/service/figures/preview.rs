@@ -25,6 +25,16 @@ fn a_changed_rule_is_tried_on_a_known_history() {
     let server = start("", &json!([rule("few", 5)]));
     check(&server, None, &[("ann", 20), ("bob", 4), ("eve", 1)]);
     check(&server, None, &[("bob", 3)]);
+    for (name, expected) in [
+        ("tollgate_recent_traffic_requests", 28.0..29.0),
+        ("tollgate_recent_traffic_bytes", 28.0..1e6),
+        ("tollgate_recent_traffic_span_seconds", 1e-6..600.0),
+        ("tollgate_recent_traffic_one_in", 1.0..2.0),
+        ("tollgate_recent_traffic_lost_total", 0.0..1.0),
+    ] {
+        let figure = server.figure(name);
+        assert!(expected.contains(&figure), "{name} {figure}");
+    }
     let expect = |body: &Value, expected: [u64; 3]| {
         let answer = preview(&server, body);
         assert_eq!(answer.status, 200, "{body}: {answer:?}");

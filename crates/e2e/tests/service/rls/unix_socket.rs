@@ -1,6 +1,7 @@
 //! Envoy and other callers over a Unix socket.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
 use serde_json::json;
@@ -32,6 +33,9 @@ fn calls_arrive_over_a_unix_socket() {
     let setup = Setup { arguments: &["--grpc", &address], ..Setup::default() };
     let server = start_with(FILE, &setup);
     assert_eq!(server.told("grpc"), Some(address.as_str()));
+    // Owner and group connect, and others do not, whatever the umask.
+    let mode = fs::metadata(&path).expect("a socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o660, "{mode:o}");
     let mut client = Client::open(&json!({ "address": address }));
     assert_eq!(ask(&mut client, &[&["user=ann"]]), "OK, OK 8");
 

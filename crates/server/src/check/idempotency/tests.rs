@@ -5,6 +5,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use proptest::prelude::*;
+
 const NOW: Timestamp = Timestamp::from_secs(1_000);
 
 fn poll<T>(future: impl Future<Output = T>) -> Poll<T> {
@@ -148,5 +150,77 @@ fn memory_is_bounded() {
     assert!(memory.len() <= 64, "{}", memory.len());
     for key in [String::new(), "k".repeat(256)] {
         assert!(at_once(memory.turn("", &Principal::Caller, &key, &1, NOW)).is_err());
+    }
+}
+
+/// What may happen to calls. Numbers choose a key, a call in progress, or a length.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Begin { key: u8, body: u8 },
+    Finish { turn: usize, length: usize },
+    Abandon { turn: usize },
+    ForgetResponse { turn: usize },
+    Refund { key: u8 },
+    Wait { seconds: u64 },
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let turn = || 0_usize..8;
+    prop_oneof![
+        4 => (0_u8..24, 0_u8..2).prop_map(|(key, body)| Event::Begin { key, body }),
+        4 => (turn(), 0_usize..1_000).prop_map(|(turn, length)| Event::Finish { turn, length }),
+        1 => turn().prop_map(|turn| Event::Abandon { turn }),
+        1 => turn().prop_map(|turn| Event::ForgetResponse { turn }),
+        1 => (0_u8..24).prop_map(|key| Event::Refund { key }),
+        1 => (0_u64..400).prop_map(|seconds| Event::Wait { seconds }),
+    ]
+}
+
+/// The bytes of all responses that are held: by calls in progress, and by others.
+fn held(memory: &Idempotency, turns: &[IdempotentTurn]) -> usize {
+    let bytes = |kept: &Option<KeptResponse>| kept.as_ref().map_or(0, |it| it.response.bytes());
+    let in_progress: usize = turns.iter().map(|turn| bytes(&turn.answer)).sum();
+    let shards = memory.memory.shards.iter().map(|shard| {
+        let shard = shard.lock();
+        let free = shard.calls.values().filter_map(|call| call.answer.try_lock().ok());
+        free.map(|kept| bytes(&kept)).sum::<usize>()
+    });
+    in_progress + shards.sum::<usize>()
+}
+
+proptest! {
+    /// The bytes of a call that was removed while it was in progress used to be counted for ever, until no response was
+    /// remembered any more.
+    #[test]
+    fn the_counted_bytes_are_those_that_are_held(events in prop::collection::vec(event(), 0..200)) {
+        // One call in each shard.
+        let memory = Idempotency::new(1, Micros::from_secs(300));
+        let decision: DecisionId = "d00000001-a1".parse().expect("an id");
+        let (mut turns, mut now): (Vec<IdempotentTurn>, _) = (Vec::new(), NOW);
+        for event in events {
+            match event {
+                Event::Begin { key, body } => {
+                    let key = key.to_string();
+                    let turn = poll(memory.turn("", &Principal::Caller, &key, &body, now));
+                    if let Poll::Ready(Ok(turn)) = turn {
+                        turns.push(turn);
+                    }
+                }
+                Event::Finish { turn, length } if turn < turns.len() => {
+                    let body = Bytes::from(vec![b'x'; length]);
+                    let response = Remembered { body, headers: HeaderMap::new() };
+                    turns.swap_remove(turn).remember(response, Some(decision), None);
+                }
+                Event::Abandon { turn } if turn < turns.len() => drop(turns.swap_remove(turn)),
+                Event::ForgetResponse { turn } if turn < turns.len() => turns[turn].forget(),
+                Event::Refund { key } => {
+                    let call = digest_of_call("", &Principal::Caller, &key.to_string());
+                    memory.forget(call, decision);
+                }
+                Event::Wait { seconds } => now = now.plus(Micros::from_secs(seconds)),
+                Event::Finish { .. } | Event::Abandon { .. } | Event::ForgetResponse { .. } => {}
+            }
+            prop_assert_eq!(memory.memory.bytes.load(Ordering::Relaxed), held(&memory, &turns));
+        }
     }
 }

@@ -21,6 +21,7 @@ impl DescriptorRequest<'_, '_> {
         RequestContext {
             endpoint: self.get(Attribute::Path),
             method: self.get(Attribute::Method),
+            domain: Some(self.domain),
             entries: &self.asked.entries,
             ..RequestContext::of(self)
         }

@@ -25,6 +25,16 @@ use crate::policy::load_status::LoadStatus;
 /// dots. Statistics show it only once it was used, since operators did not write it.
 pub(crate) const CARRIED: &str = "carried-limit";
 
+/// The ids under which limits of the files in a directory are counted, and that of limits that requests carry.
+///
+/// # Errors
+/// Which files cannot be read, and what is wrong with them.
+pub fn limit_ids(directory: &Path, repeated: RepeatedDomain) -> Result<Vec<String>, String> {
+    let config = read(directory, repeated)?;
+    let ids = config.limits().iter().map(|limit| (*limit.id).to_owned());
+    Ok(ids.chain([CARRIED.to_owned()]).collect())
+}
+
 /// Follows a directory.
 #[derive(Debug)]
 pub(crate) struct EnvoySource {

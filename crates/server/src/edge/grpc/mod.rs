@@ -48,7 +48,7 @@ use self::health::{HealthChecks, ServingState};
 use self::rate_limiter::RateLimiter;
 use self::reflection::Reflection;
 pub(crate) use self::status::code_of;
-use self::unary::{Framed, ReplayedBody, Reply};
+use self::unary::{Framed, Reply};
 use crate::admin::auth::{Principal, Right};
 use crate::app::state::ServerState;
 use crate::edge::drain::SharedBody;
@@ -56,6 +56,7 @@ use crate::edge::envoy::MAX_MESSAGE_BYTES;
 use crate::edge::http::extract::within;
 use crate::edge::http::problem::Problem;
 use crate::edge::listen::Peer;
+use crate::edge::replayed_body::ReplayedBody;
 use crate::observe::metrics::{EntryPoint, Unfinished};
 
 const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");

@@ -19,13 +19,12 @@ use tonic::body::Body;
 
 use super::status::GRPC_STATUS;
 use crate::edge::drain::SharedBody;
+use crate::edge::replayed_body::ReadFrames;
 
 /// The bytes before a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const OK: HeaderValue = HeaderValue::from_static("0");
-
-type ReadFrame = Result<Frame<Bytes>, hyper::Error>;
 
 /// The only message of a call, with its prefix.
 #[derive(Debug)]
@@ -39,7 +38,7 @@ impl Framed {
     pub(super) async fn read(
         body: &mut SharedBody,
         most: usize,
-    ) -> Result<Self, VecDeque<ReadFrame>> {
+    ) -> Result<Self, ReadFrames<SharedBody>> {
         let Some(first) = body.frame().await else { return Err(VecDeque::new()) };
         let first = match first.map(Frame::into_data) {
             Ok(Ok(data)) => data,
@@ -60,7 +59,7 @@ impl Framed {
         body: &mut SharedBody,
         first: Bytes,
         whole: usize,
-    ) -> Result<Self, VecDeque<ReadFrame>> {
+    ) -> Result<Self, ReadFrames<SharedBody>> {
         let mut message = BytesMut::from(&*first);
         let mut frames = VecDeque::from([Ok(Frame::data(first))]);
         while !body.is_end_stream() {
@@ -91,7 +90,7 @@ impl Framed {
     }
 
     /// The frame that it was read from.
-    pub(super) fn into_frames(self) -> VecDeque<ReadFrame> {
+    pub(super) fn into_frames(self) -> ReadFrames<SharedBody> {
         [Ok(Frame::data(self.0))].into()
     }
 }
@@ -101,39 +100,6 @@ fn length(frame: &[u8]) -> Option<usize> {
     match frame.first_chunk::<PREFIX_BYTES>()? {
         [0, length @ ..] => usize::try_from(u32::from_be_bytes(*length)).ok(),
         _ => None,
-    }
-}
-
-/// A body of which some frames were read.
-#[derive(Debug)]
-pub(super) struct ReplayedBody {
-    pub(super) frames: VecDeque<ReadFrame>,
-    pub(super) rest: SharedBody,
-}
-
-impl ReplayedBody {
-    /// A body of which nothing was read.
-    pub(super) fn unread(rest: SharedBody) -> Self {
-        Self { frames: VecDeque::new(), rest }
-    }
-}
-
-impl HttpBody for ReplayedBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match self.frames.pop_front() {
-            Some(frame) => Poll::Ready(Some(frame)),
-            None => Pin::new(&mut self.rest).poll_frame(context),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.frames.is_empty() && self.rest.is_end_stream()
     }
 }
 

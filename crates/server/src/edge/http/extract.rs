@@ -1,8 +1,10 @@
 //! What handlers extract from a request: the peer, the caller, and a JSON body of bounded size and time.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
@@ -11,6 +13,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::{Body, Frame};
 use tollgate::rules::ExplainScope;
 use tollgate_catalog::Author;
 
@@ -19,6 +22,7 @@ use crate::app::offload::OF_TENANT;
 use crate::app::state::ServerState;
 use crate::edge::http::problem::Problem;
 pub(crate) use crate::edge::listen::Peer;
+use crate::edge::replayed_body::ReplayedBody;
 use crate::settings::Limits;
 
 impl<S: Sync> FromRequestParts<S> for Peer {
@@ -39,7 +43,7 @@ impl FromRequestParts<ServerState> for CheckCaller {
 
     async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
         let Ok(peer) = Peer::from_request_parts(parts, app).await;
-        let principal = app.admit(&parts.headers, peer, Right::Caller)?;
+        let principal = admit_caller(parts, app, peer, Right::Caller)?;
         app.guard.check_call()?;
         Ok(Self(principal))
     }
@@ -58,10 +62,10 @@ impl FromRequestParts<ServerState> for Explainer {
 
     async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
         let Ok(peer) = Peer::from_request_parts(parts, app).await;
-        let principal = app.admit(&parts.headers, peer, Right::Look)?;
+        let principal = admit_caller(parts, app, peer, Right::Look)?;
         app.guard.check_call()?;
         // An invalid token is refused, so that it cannot be guessed here.
-        let is_viewer = match app.admit(&parts.headers, peer, Right::Viewer) {
+        let is_viewer = match admit_caller(parts, app, peer, Right::Viewer) {
             Ok(_) => true,
             Err(problem) if matches!(problem.code(), TOKEN_REQUIRED | RIGHT_MISSING) => false,
             Err(problem) => return Err(problem),
@@ -83,7 +87,7 @@ impl FromRequestParts<ServerState> for PeekCaller {
 
     async fn from_request_parts(parts: &mut Parts, app: &ServerState) -> Result<Self, Problem> {
         let Ok(peer) = Peer::from_request_parts(parts, app).await;
-        app.admit(&parts.headers, peer, Right::Look)?;
+        admit_caller(parts, app, peer, Right::Look)?;
         app.guard.check_call()?;
         Ok(Self)
     }
@@ -109,13 +113,9 @@ impl Session {
         }
     }
 
-    /// The name whose share of the server's queues its calls take: all tokens of a tenant have one
-    /// share.
+    /// The name whose share of the server's queues its calls take.
     pub(crate) fn caller(&self) -> String {
-        match self.principal.tenant() {
-            Some(tenant) => format!("{OF_TENANT}{tenant}"),
-            None => self.principal.name().to_owned(),
-        }
+        share_name(&self.principal)
     }
 
     /// Whether it also has another permission than the one that this call needs.
@@ -134,6 +134,14 @@ impl Session {
     }
 }
 
+/// The name whose share of the server's queues calls of a principal take: all tokens of a tenant have one share.
+pub(crate) fn share_name(principal: &Principal) -> String {
+    match principal.tenant() {
+        Some(tenant) => format!("{OF_TENANT}{tenant}"),
+        None => principal.name().to_owned(),
+    }
+}
+
 /// Admits a caller of the admin API with a permission, and counts the call.
 pub(crate) fn admit(
     parts: &mut Parts,
@@ -142,11 +150,40 @@ pub(crate) fn admit(
     is_write: bool,
 ) -> Result<Session, Problem> {
     let peer = parts.extensions.get().copied().unwrap_or(Peer::UNKNOWN);
-    let session = app.admit_admin(&parts.headers, peer, right, is_write)?;
+    let principal = admit_caller(parts, app, peer, right)?;
+    let is_refresh = parts.extensions.get::<SignedIn>().is_some_and(|it| it.is_refresh);
+    let fields = if is_refresh && !is_write {
+        HeaderMap::new()
+    } else {
+        app.guard.admin_call(&principal, is_write)?
+    };
+    let session = Session { principal, address: peer.address.ip(), fields };
     if is_write {
         parts.extensions.insert(Writer(session.principal.clone()));
     }
     Ok(session)
+}
+
+/// An extension of requests that the dashboard makes for a person who is signed in.
+#[derive(Clone, Debug)]
+pub(crate) struct SignedIn {
+    pub(crate) principal: Principal,
+    /// Whether an open page asks for its figures again. The dashboard bounds how often that is, so it is not counted.
+    pub(crate) is_refresh: bool,
+}
+
+/// The caller with a permission: who is signed in, else the holder of the token in the header fields.
+fn admit_caller(
+    parts: &Parts,
+    app: &ServerState,
+    peer: Peer,
+    right: Right,
+) -> Result<Principal, Problem> {
+    match parts.extensions.get::<SignedIn>() {
+        Some(SignedIn { principal, .. }) if right.is_of(principal.role()) => Ok(principal.clone()),
+        Some(SignedIn { principal, .. }) => Err(forbidden(principal, right)),
+        None => app.admit(&parts.headers, peer, right),
+    }
 }
 
 /// Declares extractors that admit callers with a permission, and count the call.
@@ -252,7 +289,7 @@ impl BodyBound {
 /// Reads a body that has to be JSON, up to a size and within a timeout.
 pub(crate) async fn read_json(
     headers: &HeaderMap,
-    body: impl hyper::body::Body<Data = Bytes, Error: Into<axum::BoxError>> + Send,
+    body: impl Body<Data = Bytes, Error: Into<axum::BoxError> + Send + Unpin> + Send + Unpin,
     bound: BodyBound,
     timeout: Duration,
 ) -> Result<Bytes, Problem> {
@@ -268,21 +305,43 @@ pub(crate) async fn read_json(
 
 /// Reads a body of any type, up to a size and within a timeout.
 pub(crate) async fn read_body(
-    body: impl hyper::body::Body<Data = Bytes, Error: Into<axum::BoxError>> + Send,
+    mut body: impl Body<Data = Bytes, Error: Into<axum::BoxError> + Send + Unpin> + Send + Unpin,
+    bound: BodyBound,
+    timeout: Duration,
+) -> Result<Bytes, Problem> {
+    let first = poll_fn(|context| Poll::Ready(Pin::new(&mut body).poll_frame(context))).await;
+    let frame = match first {
+        Poll::Ready(None) => return Ok(Bytes::new()),
+        Poll::Ready(frame) => frame,
+        Poll::Pending => None,
+    };
+    // Most bodies are a single frame that has arrived with the head: nothing is collected, and no timer is started.
+    match frame.map(|frame| frame.map(Frame::into_data)) {
+        Some(Ok(Ok(data))) if body.is_end_stream() && data.len() <= bound.bytes => Ok(data),
+        first => {
+            let first = first
+                .map(|frame| frame.map(|data| data.map_or_else(|trailers| trailers, Frame::data)));
+            let body = ReplayedBody { frames: first.into_iter().collect(), rest: body };
+            Box::pin(collect(body, bound, timeout)).await
+        }
+    }
+}
+
+async fn collect(
+    body: impl Body<Data = Bytes, Error: Into<axum::BoxError>> + Send,
     bound: BodyBound,
     timeout: Duration,
 ) -> Result<Bytes, Problem> {
     let BodyBound { bytes, setting } = bound;
-    let read = Limited::new(body, bytes).collect();
-    match within(timeout, read).await {
-        Some(Ok(collected)) => Ok(collected.to_bytes()),
-        Some(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
+    match tokio::time::timeout(timeout, Limited::new(body, bytes).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
             format!("the body is larger than {bytes} bytes ({setting})"),
         )),
-        Some(Err(_)) => Err(Problem::bad_request("invalid_body", "the body ended before its time")),
-        None => Err(Problem::new(
+        Ok(Err(_)) => Err(Problem::bad_request("invalid_body", "the body ended before its time")),
+        Err(_) => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
             "request_timeout",
             "the body did not arrive in time (limits.request_timeout)",
@@ -294,10 +353,10 @@ pub(crate) async fn read_body(
 /// is started.
 pub(crate) async fn within<T>(timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
     let mut future = std::pin::pin!(future);
-    let at_once = std::future::poll_fn(|context| {
-        std::task::Poll::Ready(match future.as_mut().poll(context) {
-            std::task::Poll::Ready(value) => Some(value),
-            std::task::Poll::Pending => None,
+    let at_once = poll_fn(|context| {
+        Poll::Ready(match future.as_mut().poll(context) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
         })
     })
     .await;
@@ -324,11 +383,9 @@ fn is_json(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
+    use std::task::Context;
 
     use axum::body::Body;
-    use hyper::body::Frame;
 
     #[test]
     fn json_is_recognised_by_the_content_type() {

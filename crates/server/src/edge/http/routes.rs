@@ -1,7 +1,5 @@
 //! The routes of the HTTP API, and its OpenAPI description.
 
-use std::net::SocketAddr;
-
 use axum::Router;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -18,7 +16,9 @@ use crate::edge::http::handlers::{
 };
 use crate::edge::http::problem::Problem;
 use crate::edge::http::{docs_page, openapi};
+use crate::edge::ui;
 use crate::observe::metrics::EntryPoint;
+use crate::settings::Settings;
 
 /// The path of the check, which bypasses the router to be fast.
 pub(crate) const CHECK: &str = "/api/v1/rate-limit/check";
@@ -70,9 +70,9 @@ pub(crate) fn entry_of(method: &Method, path: &str) -> Option<EntryPoint> {
     }
 }
 
-/// The routes of the check API's listener. `admin` is the address of the admin API if it has a separate
-/// listener.
-pub(crate) fn public(state: &ServerState, admin: Option<SocketAddr>) -> Router {
+/// The routes of the check API's listener: with the admin API and the dashboard, unless these have a separate one.
+pub(crate) fn public(state: &ServerState, settings: &Settings) -> Router {
+    let admin = settings.admin;
     let elsewhere = admin.map(|address| Elsewhere {
         name: "admin API",
         paths: ADMIN_PATHS,
@@ -80,18 +80,19 @@ pub(crate) fn public(state: &ServerState, admin: Option<SocketAddr>) -> Router {
         port: address.port(),
     });
     let router = if admin.is_some() { check_api() } else { check_api().merge(admin_api()) };
-    finish(router, state, elsewhere)
+    finish(router, state, elsewhere, Some(settings).filter(|_| admin.is_none()))
 }
 
-/// The routes of a separate listener for the admin API. `public` is the address of the check API.
-pub(crate) fn admin(state: &ServerState, public: SocketAddr) -> Router {
+/// The routes of a separate listener for the admin API.
+pub(crate) fn admin(state: &ServerState, settings: &Settings) -> Router {
+    let public = settings.http;
     let elsewhere = Elsewhere {
         name: "check API",
         paths: &["/api/v1/rate-limit", "/api/v1/rate-limits", "/json"],
         flag: "--http",
         port: public.port(),
     };
-    finish(admin_api().merge(health_api()), state, Some(elsewhere))
+    finish(admin_api().merge(health_api()), state, Some(elsewhere), Some(settings))
 }
 
 fn check_api() -> OpenApiRouter<ServerState> {
@@ -133,10 +134,12 @@ fn health_api() -> OpenApiRouter<ServerState> {
         .routes(routes!(health::metrics))
 }
 
+/// Adds the description of the API and its page, and the dashboard if there are settings for it.
 fn finish(
     router: OpenApiRouter<ServerState>,
     state: &ServerState,
     elsewhere: Option<Elsewhere>,
+    dashboard: Option<&Settings>,
 ) -> Router {
     let (router, api) = router.split_for_parts();
     let api = openapi::complete(api);
@@ -144,12 +147,18 @@ fn finish(
     let describe = move || async move {
         ([(header::CONTENT_TYPE, "application/json")], description).into_response()
     };
-    router
+    let router = router
         .route("/openapi.json", get(describe))
-        .route("/", get(|| async { Redirect::temporary("/docs/") }))
         .merge(docs_page::routes(api))
         .fallback(move |request: Request| async move { unknown_path(&request, elsewhere) })
-        .with_state(state.clone())
+        .with_state(state.clone());
+    match dashboard.filter(|settings| settings.dashboard) {
+        Some(settings) => {
+            let (api, _) = check_api().merge(admin_api()).split_for_parts();
+            router.merge(ui::routes(state, api.with_state(state.clone()), settings))
+        }
+        None => router.route("/", get(|| async { Redirect::temporary("/docs/") })),
+    }
 }
 
 fn unknown_path(request: &Request, elsewhere: Option<Elsewhere>) -> Problem {

@@ -50,16 +50,18 @@ pub(super) struct ConnectionOptions {
     header_count: usize,
     header_timeout: Duration,
     idle_timeout: Duration,
+    is_joining: bool,
 }
 
 impl ConnectionOptions {
-    pub(super) fn new(limits: &Limits, tls: Option<Arc<Tls>>) -> Self {
+    pub(super) fn new(limits: &Limits, tls: Option<Arc<Tls>>, is_joining: bool) -> Self {
         Self {
             tls,
             header_bytes: limits.header_bytes.to_usize(),
             header_count: limits.header_count,
             header_timeout: limits.header_timeout,
             idle_timeout: limits.idle_timeout,
+            is_joining,
         }
     }
 
@@ -68,6 +70,9 @@ impl ConnectionOptions {
         let mut http1 = http.http1();
         // `Watch` enforces the header timeout.
         http1.header_read_timeout(None).max_buf_size(self.header_bytes);
+        if self.is_joining {
+            http1.writev(false);
+        }
         if self.header_count > HEADERS_ON_STACK {
             http1.max_headers(self.header_count);
         }
@@ -117,6 +122,7 @@ impl ConnectionOptions {
         let Some(stream) = stream else { return };
         let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         peer.certificate = shown.map(CertificateDigest::of);
+        peer.is_encrypted = true;
         let stream = Transport::Tls(Box::new(stream));
         self.serve_stream(stream, seat, peer, service, shutdown).await;
     }

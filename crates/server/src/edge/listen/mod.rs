@@ -51,12 +51,17 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The certificate it presented, if it presented one.
     pub certificate: Option<CertificateDigest>,
+    /// Whether the connection is encrypted.
+    pub is_encrypted: bool,
 }
 
 impl Peer {
     /// The peer of a request that did not arrive over a connection of a [`Listener`].
-    pub const UNKNOWN: Self =
-        Self { address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), certificate: None };
+    pub const UNKNOWN: Self = Self {
+        address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+        certificate: None,
+        is_encrypted: false,
+    };
 }
 
 /// An open port or Unix socket whose connections are not accepted yet.
@@ -66,6 +71,7 @@ pub struct Listener {
     address: SocketAddr,
     tls: Option<Arc<Tls>>,
     limits: Limits,
+    is_joining: bool,
 }
 
 impl Listener {
@@ -87,7 +93,14 @@ impl Listener {
         };
         let socket = socket.map_err(failed)?;
         let address = socket.address().map_err(failed)?;
-        Ok(Self { socket, address, tls, limits: limits.clone() })
+        Ok(Self { socket, address, tls, limits: limits.clone(), is_joining: false })
+    }
+
+    /// Copies the body of a response behind its head and writes both as one, over HTTP/1.1. For small bodies this is
+    /// cheaper than to write them as two parts.
+    #[must_use]
+    pub fn joining_responses(self) -> Self {
+        Self { is_joining: true, ..self }
     }
 
     /// The address it listens on, with the port that was assigned; for a Unix socket, that of its peers.
@@ -142,8 +155,8 @@ where
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
 {
-    let Listener { socket, tls, limits, .. } = listener;
-    let protocol = Arc::new(ConnectionOptions::new(&limits, tls));
+    let Listener { socket, tls, limits, is_joining, .. } = listener;
+    let protocol = Arc::new(ConnectionOptions::new(&limits, tls, is_joining));
     let room = Arc::new(Semaphore::new(limits.connections));
     let shares = Shares::of(limits.connections);
     let mut connections = JoinSet::new();

@@ -3,10 +3,15 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
+
+/// Who may connect to a Unix socket: its owner and its group, whatever the umask.
+const SOCKET_MODE: u32 = 0o660;
+/// How many connections may wait to be accepted.
+const BACKLOG: u32 = 1_024;
 
 /// The address of peers on a Unix socket: they are on this machine.
 const LOCAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -34,10 +39,10 @@ pub(super) struct SocketFile {
 impl Socket {
     /// Opens a Unix socket. A file that a server left behind which did not end well is replaced.
     pub(super) async fn bind_unix(path: &Path) -> io::Result<Self> {
-        let bound = match UnixListener::bind(path) {
+        let bound = match listen_at(path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse && is_left_behind(path).await => {
                 fs::remove_file(path)?;
-                UnixListener::bind(path)
+                listen_at(path)
             }
             bound => bound,
         };
@@ -71,6 +76,14 @@ impl Socket {
             }
         }
     }
+}
+
+/// Listens on a new Unix socket. Its permissions are set before anyone can connect.
+fn listen_at(path: &Path) -> io::Result<UnixListener> {
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
+    socket.listen(BACKLOG)
 }
 
 /// Whether the file is a socket that no server listens on.

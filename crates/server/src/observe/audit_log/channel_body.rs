@@ -14,11 +14,11 @@ const PIECES_CAPACITY: usize = 4;
 
 /// The sender of pieces. An error cuts the connection, so that a client does not take a part for the
 /// whole.
-pub(super) type BodySender = mpsc::Sender<io::Result<Bytes>>;
+pub(crate) type BodySender = mpsc::Sender<io::Result<Bytes>>;
 
 /// A body, and the sender of its pieces. The body ends when the sender is dropped; the sender is closed
 /// when the client disconnects.
-pub(super) fn pieces() -> (BodySender, Body) {
+pub(crate) fn pieces() -> (BodySender, Body) {
     let (sender, receiver) = mpsc::channel(PIECES_CAPACITY);
     (sender, Body::new(InPieces(receiver)))
 }

@@ -23,6 +23,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) endpoint: Option<&'a str>,
     /// The HTTP method.
     pub(crate) method: Option<&'a str>,
+    /// The domain of a request of Envoy.
+    pub(crate) domain: Option<&'a str>,
     /// The entries of a descriptor of Envoy.
     pub(crate) entries: &'a [(&'a str, &'a str)],
     /// The rule of a check by rule.
@@ -34,8 +36,15 @@ pub(crate) struct RequestContext<'a> {
 impl<'a> RequestContext<'a> {
     /// A request of which nothing else is known.
     pub(crate) const fn of(request: &'a dyn Attributes) -> Self {
-        let (endpoint, method) = (None, None);
-        Self { request, endpoint, method, entries: &[], asked_rule: None, is_by_policy: true }
+        Self {
+            request,
+            endpoint: None,
+            method: None,
+            domain: None,
+            entries: &[],
+            asked_rule: None,
+            is_by_policy: true,
+        }
     }
 }
 
@@ -72,6 +81,9 @@ pub(crate) struct DecisionDetails {
     /// The HTTP method.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) method: Option<String>,
+    /// The domain, if Envoy asked: of a file of envoyproxy/ratelimit, or any other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) domain: Option<String>,
     /// The tier that the client was in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tier: Option<String>,
@@ -124,6 +136,7 @@ impl DecisionEvent {
                 reason: refusal.map(|refusal| reason(refusal).name().to_owned()),
                 endpoint: context.path(),
                 method: context.method.map(|method| client_identity::shortened(method).to_owned()),
+                domain: context.domain.map(|it| client_identity::shortened(it).to_owned()),
                 tier: decision.tier().map(|tier| client_identity::shortened(tier).to_owned()),
                 cost: figures.map_or_else(|| context.request.cost(), |figures| figures.cost),
                 limit: figures.map(|figures| figures.limit),

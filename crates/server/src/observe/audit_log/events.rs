@@ -76,6 +76,11 @@ impl Events {
         self.end.request();
     }
 
+    /// Waits until all subscriptions have to end.
+    pub(crate) fn ending(&self) -> Shutdown {
+        self.ending.clone()
+    }
+
     /// A body with all events from now on, for the holder of a token, until that is `revoked`. The holder of a token of
     /// a tenant gets those about the tenant.
     pub(crate) fn subscribe(

@@ -33,6 +33,9 @@ pub(crate) struct ChangeEntry {
     at: String,
     /// Who made it: a token, or a part of the program.
     actor: String,
+    /// The name of the token, if it has one; absent where a tenant-admin reads changes of operators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actor_name: Option<String>,
     /// The role of the actor.
     role: String,
     /// The address of the actor; null where a tenant-admin reads changes of operators.
@@ -48,6 +51,7 @@ impl From<&AuditRecord> for ChangeEntry {
             revision: record.revision,
             at: rfc_3339_exact(record.at),
             actor: record.actor.clone(),
+            actor_name: record.actor_name.clone(),
             role: record.role.clone(),
             address: record.address.clone(),
             change: change_of(record),
@@ -55,9 +59,9 @@ impl From<&AuditRecord> for ChangeEntry {
     }
 }
 
-fn hide_operator_address(record: &mut AuditRecord) {
+fn hide_operator(record: &mut AuditRecord) {
     if record.role != Role::TenantAdmin.name() {
-        record.address = None;
+        (record.address, record.actor_name) = (None, None);
     }
 }
 
@@ -185,7 +189,7 @@ impl Log {
                 *before = last.or(*before);
                 let next = last.filter(|_| has_more).map(|place| place.to_string());
                 if self.is_for_tenant {
-                    found.iter_mut().for_each(hide_operator_address);
+                    found.iter_mut().for_each(hide_operator);
                 }
                 let records =
                     found.iter().filter_map(|it| to_raw_value(&ChangeEntry::from(it)).ok());

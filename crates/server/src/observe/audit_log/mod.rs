@@ -4,7 +4,7 @@
 //! subscribers ([`events`]), and to the writer of the log ([`writer`]), which has a separate queue: a slow database costs
 //! rows of the log, and nothing else.
 
-mod channel_body;
+pub(crate) mod channel_body;
 mod client_identity;
 mod decision_event;
 pub(crate) mod events;
@@ -13,6 +13,7 @@ pub(crate) mod log;
 pub(crate) mod resets;
 mod retrying_writer;
 mod shares;
+pub(crate) mod tail;
 mod writer;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -32,6 +33,7 @@ use self::events::Events;
 use self::export::Exports;
 use self::resets::Resets;
 use self::shares::WriteShares;
+use self::tail::Tail;
 use self::writer::AuditWriter;
 use crate::app::state::Shared;
 use crate::check::decision_id::IdText;
@@ -67,6 +69,7 @@ pub(crate) struct AuditLog {
     counts: AuditCounts,
     shares: Mutex<WriteShares>,
     pub(crate) events: Events,
+    pub(crate) tail: Tail,
     pub(crate) exports: Exports,
     pub(crate) resets: Resets,
 }
@@ -109,6 +112,7 @@ impl AuditLog {
             counts: AuditCounts::default(),
             shares: Mutex::new(WriteShares::new(settings.audit.rows_per_second)),
             events: Events::new(settings.limits.idle_timeout),
+            tail: Tail::default(),
             exports: Exports::default(),
             resets: Resets::default(),
         }
@@ -154,6 +158,7 @@ impl AuditLog {
         log: Option<&mpsc::Sender<Box<DecisionEvent>>>,
     ) {
         self.events.publish("decision", note.tenant.as_deref(), || note.to_entry());
+        self.tail.keep(app.now(), || note.to_entry());
         let Some(log) = log else { return };
         let has_share = self.shares.lock().take(&note.client, note.tenant.as_deref(), app.now());
         if !has_share || log.try_send(note).is_err() {

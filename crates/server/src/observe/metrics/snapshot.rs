@@ -48,7 +48,12 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) deny_cache_hits: u64,
     pub(crate) counters: usize,
     pub(crate) memory_bytes: usize,
+    /// The cap of `memory_bytes`; 0 without counters in memory.
+    pub(crate) memory_max_bytes: usize,
+    /// Requests of the client with most refusals that did not pass, over the last minute.
+    pub(crate) top_client_refused: u64,
     pub(crate) evictions: u64,
+    pub(crate) exhausted_evictions: u64,
     pub(crate) policy_revision: u64,
     pub(crate) policy_age_seconds: f64,
     /// How long ago the catalog last responded, where there is one.
@@ -230,6 +235,8 @@ impl Collector for MetricsSnapshot {
             "Counters evicted before they expired, because memory was full.",
             self.evictions,
         )?;
+        let help = "Counters of clients at their limit that were evicted, so that their limits started anew.";
+        counter(encoder, "evictions_exhausted", help, self.exhausted_evictions)?;
         let help = "Requests decided without the shared store, each counted once.";
         counter(encoder, "requests_degraded", help, self.degraded)?;
         let help = "Requests that top lists and previews lack, because they came too fast.";
@@ -240,6 +247,16 @@ impl Collector for MetricsSnapshot {
             ("bans", "Bans in force.", self.bans.in_force as f64),
             ("counters", "Counters held in memory.", self.counters as f64),
             ("memory_bytes", "Memory taken by counters.", self.memory_bytes as f64),
+            (
+                "memory_max_bytes",
+                "The most memory that counters may take; 0 if they are in a shared store.",
+                self.memory_max_bytes as f64,
+            ),
+            (
+                "top_client_refused",
+                "Requests of the last minute that did not pass, of the client with most of them.",
+                self.top_client_refused as f64,
+            ),
             ("policy_rules", "Rules in force.", self.rules_in_force as f64),
             ("policy_revision", "Revision of the policy in force.", self.policy_revision as f64),
             ("policy_age_seconds", "Seconds since the policy was loaded.", self.policy_age_seconds),

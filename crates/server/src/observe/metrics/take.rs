@@ -8,6 +8,10 @@ use tollgate::{MemoryStore, RuleCounts};
 use super::MetricsSnapshot;
 use crate::app::state::Shared;
 use crate::edge::envoy::source::CARRIED;
+use crate::observe::recent_traffic::top::{RankedBy, TopAsk};
+
+/// The window of the ranking of clients, in seconds.
+const TOP_WINDOW: u64 = 60;
 
 impl Shared {
     /// The counts of each rule and each limit of Envoy's files.
@@ -25,6 +29,15 @@ impl Shared {
         let of_envoy = self.envoy.limiter.stats().into_iter();
         let used = of_envoy.filter(|(_, counts)| *counts != RuleCounts::default());
         self.limiter.stats().into_iter().chain(used).collect()
+    }
+
+    /// How many requests of one client did not pass within the last minute: the highest count of all clients. The
+    /// metric does not say which client it is; `GET /api/v1/top` does.
+    fn top_client_refused(&self) -> u64 {
+        let ask =
+            TopAsk { by: RankedBy::Client, window_seconds: TOP_WINDOW, limit: 1, tenant: None };
+        let refused = self.recent_traffic.top(&ask, self.now()).refused;
+        refused.entries.first().map_or(0, |first| first.count)
     }
 
     /// All metrics at this moment.
@@ -51,7 +64,10 @@ impl Shared {
             deny_cache_hits: store.deny_cache_hits(),
             counters: memory.map_or(0, MemoryStore::len),
             memory_bytes: memory.map_or(0, MemoryStore::bytes),
+            memory_max_bytes: memory.map_or(0, MemoryStore::max_bytes),
+            top_client_refused: self.top_client_refused(),
             evictions: memory.map_or(0, MemoryStore::evicted),
+            exhausted_evictions: memory.map_or(0, MemoryStore::evicted_exhausted),
             policy_revision: in_force.revision.number,
             policy_age_seconds: self.now().since(in_force.since).get() as f64 / 1e6,
             catalog_silence_seconds: self

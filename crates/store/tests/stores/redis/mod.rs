@@ -6,6 +6,7 @@ mod calendar;
 mod exactness;
 mod failures;
 mod hostile;
+mod idle;
 mod leaks;
 mod lifetimes;
 mod load;

@@ -110,22 +110,46 @@ async fn old_counters_are_looked_for_only_while_they_matter() {
         let calls = redis.info("commandstats").get("cmdstat_getrange").cloned().unwrap_or_default();
         calls.strip_prefix("calls=").and_then(|it| it.split(',').next()?.parse().ok()).unwrap_or(0)
     };
-    // Two windows later, and in a server that was empty, nothing is looked for.
-    for (is_empty, later, expected) in
-        [(false, 0, 1_u64), (false, 600 * 86_400 + 1, 0), (true, 0, 0)]
-    {
+    let day = Duration::from_hours(24);
+    let long = 800 * day;
+    // Later than that, and in a server that was empty, nothing is looked for.
+    for (is_empty, carry_over, later, expected) in [
+        (false, day, 0, 1_u64),
+        (false, day, 86_000, 1),
+        (false, day, 86_400 + 1, 0),
+        (false, Duration::ZERO, 0, 0),
+        (false, long, 600 * 86_400 - 400, 1),
+        (false, long, 600 * 86_400 + 1, 0),
+        (true, day, 0, 0),
+    ] {
         let redis = Redis::start();
         if !is_empty {
             redis.command(&["SET", "other", "1"]);
         }
-        let store = open(&redis.url()).await;
+        let store = open_with(&redis.url(), RemoteSettings { carry_over, ..patient() }).await;
         let now = now(&redis).plus(Micros::from_secs(later));
         redis.command(&["CONFIG", "RESETSTAT"]);
         for _ in 0..3 {
             store.settle(&[one(key("r", "abc"), &ten)], now).await.expect("settled");
         }
-        assert_eq!(reads(&redis), expected, "empty {is_empty}, {later} s later");
+        assert_eq!(reads(&redis), expected, "empty {is_empty}, {carry_over:?}, {later} s later");
     }
+}
+
+/// All who can write to Redis could block a client by its old name, for ever if they moved the first meeting.
+#[tokio::test(flavor = "multi_thread")]
+async fn forged_counters_matter_for_a_limited_time() {
+    let redis = Redis::start();
+    let ten = limit(Algorithm::FixedWindow, 10, LONG);
+    charge_as_before(&redis, "r", &ten);
+    let met =
+        |days: u64| now(&redis).plus(Micros::from_secs(days * 86_400)).as_micros().to_string();
+    redis.command(&["SET", "tg:records", &met(2)]);
+    let store = open(&redis.url()).await;
+    assert_eq!(left(&store, "r", &ten, now(&redis)).await, 9);
+    let begun = open(&redis.url()).await;
+    let in_two_days = now(&redis).plus(Micros::from_secs(2 * 86_400));
+    assert_eq!(left(&begun, "r", &ten, in_two_days).await, 10 - USED - 2, "that would be its day");
 }
 
 /// Values that are no counters of earlier versions count as none.

@@ -61,6 +61,10 @@ async fn a_user_needs_no_more_rights_than_are_documented() {
         store.refund(&[refund], NO_TIME).await.expect("a refund");
         store.reset(&[key]).await.expect("a reset");
     }
+    // The calls above were seen by the first.
+    store.probe_idle().await;
+    store.probe_idle().await;
+    assert!(!store.status()[0].is_failing);
     check_refused(&url("stranger"), StoreErrorKind::Refused, "NOPERM").await;
     check_refused(&url("reader"), StoreErrorKind::Refused, "NOPERM").await;
 }

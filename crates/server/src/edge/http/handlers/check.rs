@@ -5,12 +5,12 @@ use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use tollgate::Decision;
 use tollgate::http::{HeaderFamilies, write_fields};
+use tollgate::{Decision, Promise};
 use tollgate_api::{CheckRequest, CheckResponse};
 
 use crate::admin::auth::Principal;
-use crate::app::state::ServerState;
+use crate::app::state::{ServerState, SharedStore};
 use crate::check::checker::Recording;
 use crate::check::decision_id::IdText;
 use crate::check::idempotency::Remembered;
@@ -51,31 +51,31 @@ pub(crate) async fn check(
     headers: HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let state = app.clone();
-    app.finish(async move { respond(&state, &principal, &headers, &body).await }).await
+    let (state, key) = (app.clone(), headers.get(IDEMPOTENCY_KEY).cloned());
+    app.finish(async move { respond(&state, &principal, key.as_ref(), &body).await }).await
 }
 
-/// Checks what the body of a call describes.
-pub(crate) async fn respond(
-    app: &ServerState,
-    principal: &Principal,
-    headers: &HeaderMap,
-    body: &Bytes,
-) -> Result<Response, Problem> {
-    let check = match read_check(body) {
-        Some(check) => check,
-        None => decode(body)?,
+/// Checks what the body of a call describes; `key` is the field of its idempotency key. With counters in memory, the
+/// response is ready unless there is such a key: the future of a call is moved several times, and does not have to hold
+/// what a check needs.
+pub(crate) fn respond<'a>(
+    app: &'a ServerState,
+    principal: &'a Principal,
+    key: Option<&HeaderValue>,
+    body: &'a Bytes,
+) -> Promise<'a, Result<Response, Problem>, SharedStore> {
+    let check = match read_check(body).map_or_else(|| decode(body), Ok) {
+        Ok(check) => check,
+        Err(problem) => return Promise::Ready(Err(problem)),
     };
-    if let Some(key) = idempotency_key(headers, &check)? {
-        // On the heap: it is large and rare, and the future of this call is moved.
-        let checked = Box::pin(check_idempotent(app, principal, key, &check, true)).await;
-        let (Remembered { body, headers }, is_copy) = checked?;
-        let mut response = response_of(body, headers);
-        if is_copy {
-            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
-        }
-        return Ok(response);
+    match idempotency_key(key, &check).map(|key| key.map(str::to_owned)) {
+        Ok(None) => Promise::run(app.limiter.store(), charge(app, check)),
+        Ok(Some(key)) => Promise::pending(replay_or_charge(app, principal, key, check)),
+        Err(problem) => Promise::Ready(Err(problem)),
     }
+}
+
+async fn charge(app: &ServerState, check: CheckBody<'_>) -> Result<Response, Problem> {
     let subject = check.subject(|| app.limiter.policy());
     let subject = subject.map_err(|problem| or_of_file(app, check.rule_id.as_deref(), problem))?;
     let detail = check.detail.unwrap_or(true);
@@ -89,6 +89,21 @@ pub(crate) async fn respond(
         },
     );
     Ok(checked.await)
+}
+
+async fn replay_or_charge(
+    app: &ServerState,
+    principal: &Principal,
+    key: String,
+    check: CheckBody<'_>,
+) -> Result<Response, Problem> {
+    let (Remembered { body, headers }, is_copy) =
+        check_idempotent(app, principal, &key, &check, true).await?;
+    let mut response = response_of(body, headers);
+    if is_copy {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
 }
 
 /// Checks a request with an idempotency key, or replays the response that it got before. Returns whether
@@ -129,11 +144,11 @@ fn response_of(body: Bytes, headers: HeaderMap) -> Response {
 
 /// The key of a single check: in its header, or in the body as in a batch, but not in both.
 fn idempotency_key<'a>(
-    headers: &'a HeaderMap,
+    field: Option<&'a HeaderValue>,
     check: &'a CheckBody<'_>,
 ) -> Result<Option<&'a str>, Problem> {
     let refuse = |detail: &str| Err(Problem::bad_request("invalid_idempotency_key", detail));
-    match (headers.get(&IDEMPOTENCY_KEY), check.idempotency_key.as_deref()) {
+    match (field, check.idempotency_key.as_deref()) {
         (None, key) => Ok(key),
         (Some(_), Some(_)) => refuse("X-Idempotency-Key and idempotency_key: give one of them"),
         (Some(key), None) => match key.to_str() {

@@ -29,9 +29,11 @@ pub(crate) struct StatsAnswer {
     nodes: usize,
     /// The nodes that did not respond.
     silent_nodes: Vec<String>,
-    /// Requests, each counted once; null for administrators of a tenant.
+    /// Requests, each counted once; absent for administrators of a tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
     totals: Option<RequestTotals>,
-    /// Bans; null for administrators of a tenant.
+    /// Bans; absent for administrators of a tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
     bans: Option<BanFigures>,
     /// Every rule; for administrators of a tenant, those of the tenant.
     rules: Vec<RuleStats>,

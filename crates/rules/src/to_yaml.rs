@@ -9,7 +9,10 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 const MAX_WIDTH: usize = 100;
 
 /// A document as YAML, with its fields in their own order.
-pub(crate) fn to_yaml(document: &impl Serialize) -> serde_json::Result<String> {
+///
+/// # Errors
+/// It cannot be serialised.
+pub fn to_yaml(document: &impl Serialize) -> serde_json::Result<String> {
     let tree: Tree = serde_json::from_str(&serde_json::to_string(document)?)?;
     let mut text = String::new();
     match tree {
@@ -193,9 +196,9 @@ impl<'de> Visitor<'de> for TreeVisitor {
 
 #[cfg(test)]
 mod tests {
+    use crate::{Format, Source};
     use proptest::prelude::*;
     use serde_json::json;
-    use tollgate::rules::{Format, Source};
 
     use super::*;
 

@@ -1,0 +1,251 @@
+//! `tollgate stats` and `tollgate decisions top`: how requests ended on a node, and which clients are refused most.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+
+use crate::arguments::ServerArguments;
+use crate::failure::Failure;
+use crate::output::print;
+use crate::remote::client::Remote;
+use crate::table::{Column, table};
+use crate::terminal::{count, grouped, printable, share, span};
+
+/// Arguments of `tollgate stats`.
+#[derive(Args, Debug)]
+#[command(after_help = "The exit code is 0, 1 if the server refuses, 2 if there is no answer.")]
+pub(crate) struct StatsArguments {
+    #[command(flatten)]
+    pub(super) server: ServerArguments,
+}
+
+/// What is ranked.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum RankedBy {
+    /// Clients.
+    Client,
+    /// Rules.
+    Rule,
+    /// Paths.
+    Endpoint,
+}
+
+/// Arguments of `tollgate decisions top`.
+#[derive(Args, Debug)]
+#[command(after_help = "The exit code is 0, 1 if the server refuses, 2 if there is no answer.")]
+pub(crate) struct TopArguments {
+    /// What is ranked.
+    #[arg(long, value_name = "WHAT", default_value = "client")]
+    pub(super) by: RankedBy,
+
+    /// How far to look back, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=300))]
+    pub(super) window: u64,
+
+    /// How many at most.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(super) limit: u64,
+
+    #[command(flatten)]
+    pub(super) server: ServerArguments,
+}
+
+/// The figures of a node.
+#[derive(Deserialize)]
+struct Figures {
+    uptime_seconds: f64,
+    revision: u64,
+    /// A tenant-admin does not see these two.
+    #[serde(default)]
+    totals: BTreeMap<String, u64>,
+    #[serde(default)]
+    bans: BTreeMap<String, u64>,
+    rules: Vec<RuleFigures>,
+}
+
+/// The figures of a rule.
+#[derive(Deserialize)]
+struct RuleFigures {
+    rule_id: String,
+    admitted: u64,
+    refused: u64,
+    banned: u64,
+    would_refuse: u64,
+    delayed: u64,
+    degraded: u64,
+}
+
+/// The rankings of requests.
+#[derive(Deserialize)]
+struct Rankings {
+    by: String,
+    window_seconds: u64,
+    refused: Ranking,
+    near_limit: Ranking,
+    busiest: Ranking,
+    would_refuse: Ranking,
+}
+
+#[derive(Deserialize)]
+struct Ranking {
+    may_lack: u64,
+    top: Vec<Ranked>,
+}
+
+#[derive(Deserialize)]
+struct Ranked {
+    name: String,
+    count: u64,
+}
+
+/// How requests end, in the order in which they are shown.
+const OUTCOMES: [&str; 7] =
+    ["requests", "allowed", "refused", "denied", "throttled", "unlimited", "error"];
+
+/// Prints the figures of a fleet, or of a node without one.
+pub(crate) fn stats(arguments: &StatsArguments) -> Result<ExitCode, Failure> {
+    let response = Remote::new(&arguments.server)?.get::<Figures>("/api/v1/stats")?;
+    print(&if arguments.server.json { response.text } else { response.value.render() })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the rankings of a fleet, or of a node without one.
+pub(super) fn top(arguments: &TopArguments) -> Result<ExitCode, Failure> {
+    let TopArguments { by, window, limit, server } = arguments;
+    let by = by.to_possible_value();
+    let by = by.as_ref().map_or("client", |by| by.get_name());
+    let path = format!("/api/v1/top?by={by}&window={window}&limit={limit}");
+    let response = Remote::new(server)?.get::<Rankings>(&path)?;
+    print(&if server.json { response.text } else { response.value.render() })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Figures {
+    fn render(&self) -> String {
+        let Self { uptime_seconds, revision, totals, bans, rules } = self;
+        let uptime = span((uptime_seconds.max(0.0) * 1e6) as u64);
+        let all = totals.get("requests").copied().unwrap_or(0);
+        let rows: Vec<[String; 3]> = OUTCOMES
+            .iter()
+            .filter_map(|name| Some((*name, *totals.get(*name)?)))
+            .map(|(name, number)| [name.to_owned(), grouped(number), share(number, all)])
+            .collect();
+        let mut head = format!("up for {uptime}, revision {revision}");
+        if let Some(bans) = bans.get("in_force") {
+            head += &format!(", {} in force", count(*bans, "ban"));
+        }
+        head += "\n";
+        if !rows.is_empty() {
+            let columns = [Column::Text(""), Column::Figure("requests"), Column::Figure("share")];
+            head += &format!("\n{}", table(columns, &rows));
+        }
+        if rules.is_empty() {
+            return head;
+        }
+        let columns = [
+            Column::Text("rule"),
+            Column::Figure("admitted"),
+            Column::Figure("refused"),
+            Column::Figure("share"),
+            Column::Figure("banned"),
+            Column::Figure("would refuse"),
+            Column::Figure("delayed"),
+            Column::Figure("degraded"),
+        ];
+        let rows: Vec<[String; 8]> = rules.iter().map(RuleFigures::cells).collect();
+        format!("{head}\n{}", table(columns, &rows))
+    }
+}
+
+impl RuleFigures {
+    fn cells(&self) -> [String; 8] {
+        let Self { rule_id, admitted, refused, banned, would_refuse, delayed, degraded } = self;
+        let all = admitted.saturating_add(*refused).saturating_add(*banned);
+        [
+            rule_id.clone(),
+            grouped(*admitted),
+            grouped(*refused),
+            share(refused.saturating_add(*banned), all),
+            grouped(*banned),
+            grouped(*would_refuse),
+            grouped(*delayed),
+            grouped(*degraded),
+        ]
+    }
+}
+
+impl Rankings {
+    fn render(&self) -> String {
+        let lists = [
+            ("refused", &self.refused),
+            ("near a limit", &self.near_limit),
+            ("busiest", &self.busiest),
+            ("would be refused by shadow rules", &self.would_refuse),
+        ];
+        let window = span(self.window_seconds.saturating_mul(1_000_000));
+        let mut lines = format!("by {}, the last {window}\n", printable(&self.by));
+        for (what, Ranking { may_lack, top }) in
+            lists.into_iter().filter(|(_, it)| !it.top.is_empty())
+        {
+            let rows: Vec<[String; 2]> =
+                top.iter().map(|it| [grouped(it.count), it.name.clone()]).collect();
+            let lack = match may_lack {
+                0 => String::new(),
+                lack => format!(" (each may lack {})", grouped(*lack)),
+            };
+            let columns = [Column::Figure(""), Column::Text("")];
+            lines += &format!("\n{what}{lack}\n{}", table(columns, &rows));
+        }
+        if self.busiest.top.is_empty() {
+            lines += "no requests\n";
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_tables() {
+        let answer = r#"{"uptime_seconds":61.0,"revision":3,"bans":{"in_force":1,"made":1,"not_made":0},
+            "totals":{"requests":4,"allowed":3,"refused":1,"denied":0,"throttled":0,"unlimited":0,"error":0},
+            "rules":[{"rule_id":"r","admitted":3,"refused":1,"banned":0,"would_refuse":0,"warned":0,"delayed":0,"degraded":0}]}"#;
+        let figures: Figures = serde_json::from_str(answer).expect("an answer");
+        let shown = figures.render();
+        assert!(shown.starts_with("up for 1 min 1 s, revision 3, 1 ban in force\n"), "{shown}");
+        assert!(shown.contains(" refused           1   25.00 %\n"), "{shown}");
+        assert!(
+            shown.ends_with(
+                " r            3        1  25.00 %       0             0        0         0\n"
+            ),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn rankings_are_lists() {
+        let list = |top: &str| format!(r#"{{"exact":false,"may_lack":2,"top":[{top}]}}"#);
+        let of = |refused: &str| {
+            format!(
+                r#"{{"by":"client","window_seconds":60,"refused":{},"near_limit":{},"busiest":{},"would_refuse":{}}}"#,
+                list(refused),
+                list(""),
+                list(refused),
+                list("")
+            )
+        };
+        let check = |answer: &str, expected: &str| {
+            let rankings: Rankings = serde_json::from_str(answer).expect("an answer");
+            assert_eq!(rankings.render(), expected);
+        };
+        check(&of(""), "by client, the last 1 min\nno requests\n");
+        check(
+            &of(r#"{"name":"eve\u0007","count":1200}"#),
+            "by client, the last 1 min\n\nrefused (each may lack 2)\n 1,200  eve\u{fffd}\n\nbusiest (each may lack 2)\n 1,200  eve\u{fffd}\n",
+        );
+    }
+}

@@ -1,0 +1,73 @@
+//! What can be typed after `tollgate recommend`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tollgate::rules::parse_window;
+
+use crate::percent::Percent;
+use crate::simulate::ReadingArguments;
+
+/// Arguments of `tollgate recommend`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tollgate recommend access.log
+  tollgate recommend --headroom 50% --refuse-at-most 1% access.log -o policy.yaml
+  tollgate simulate --rules policy.yaml access.log
+
+Each limit is what all but --refuse-at-most of the requests needed, and the headroom on top. The
+figures are those of a replay, so `simulate` shows the same for the same traffic.
+
+The exit code is 0, or 2 if input or output cannot be used.")]
+pub(crate) struct RecommendArguments {
+    /// How much more than needed each limit allows.
+    #[arg(long, value_name = "PERCENT", default_value = "20%", value_parser = parse_headroom)]
+    pub(crate) headroom: Percent,
+
+    /// The largest share of requests that the proposed rules may refuse, all together.
+    #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = parse_share)]
+    pub(crate) refuse_at_most: Percent,
+
+    /// The window of the limits: 10s, 1m, 1h.
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_length)]
+    pub(crate) window: String,
+
+    /// The most endpoints that get a limit.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(crate) endpoints: usize,
+
+    /// Write the policy into this file.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Print the policy instead of the table.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) yaml: bool,
+
+    /// Print the proposed rules and their figures as one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
+
+    /// Access logs or traces, also gzipped; `-` is standard input.
+    #[arg(required = true, value_name = "INPUT")]
+    pub(crate) inputs: Vec<String>,
+}
+
+fn parse_headroom(text: &str) -> Result<Percent, String> {
+    Percent::parse(text, 1_000)
+}
+
+fn parse_share(text: &str) -> Result<Percent, String> {
+    Percent::parse(text, 100)
+}
+
+/// A window, as it is written in policies.
+fn parse_length(text: &str) -> Result<String, String> {
+    parse_window(text)
+        .map(|_| text.to_owned())
+        .map_err(|_| "write it like 10s, 1m or 1h".to_owned())
+}

@@ -1,0 +1,149 @@
+//! Both logs, with filters: who changed what, and who was refused.
+
+use maud::{Markup, html};
+
+use super::live::outcomes;
+use crate::model::{Audit, AuditFilter, AuditRow, AuditTab, Chrome, Outcome, Section};
+use crate::part::{
+    DecisionColumns, Field, decisions, diff, empty, failed, hidden, moment, paging, rule, select,
+    t, tabs,
+};
+use crate::path;
+
+/// The content.
+pub(crate) fn body(chrome: &Chrome, model: &Audit) -> Markup {
+    let is_changes = model.tab == AuditTab::Changes;
+    let log = if is_changes { "changes" } else { "decisions" };
+    let kept = kept(&model.filter, log);
+    html! {
+        (tabs("Logs", &[
+            (path::with_query(path::AUDIT, &[("log", "changes")]), "Changes", None, is_changes),
+            (path::with_query(path::AUDIT, &[("log", "decisions")]), "Decisions", None, !is_changes),
+        ]))
+        section.card {
+            form.filters method="get" action=(path::AUDIT) {
+                (hidden("log", log))
+                @if is_changes { (change_filters(model)) } @else { (decision_filters(&model.filter)) }
+                (field("Tenant", "tenant", &model.filter.tenant, ""))
+                (field("Since", "since", &model.filter.since, "2030-12-01T00:00:00Z"))
+                (field("Until", "until", &model.filter.until, ""))
+                button type="submit" { "Filter" }
+                a.button.ghost href=(path::with_query(path::AUDIT, &[("log", log)])) { "All" }
+            }
+            @if is_changes { (changes(chrome, model)) } @else { (refusals(chrome, model)) }
+            (paging(path::AUDIT, &kept, &model.paging))
+        }
+    }
+}
+
+fn field(label: &str, name: &str, value: &str, placeholder: &str) -> Markup {
+    Field { label, name, value, placeholder, ..Field::default() }.html()
+}
+
+fn kept<'a>(filter: &'a AuditFilter, log: &'a str) -> [(&'static str, &'a str); 10] {
+    [
+        ("log", log),
+        ("actor", &filter.actor),
+        ("kind", &filter.kind),
+        ("entry", &filter.entry),
+        ("client", &filter.client),
+        ("rule_id", &filter.rule_id),
+        ("action", filter.outcome.map_or("", Outcome::word)),
+        ("tenant", &filter.tenant),
+        ("since", &filter.since),
+        ("until", &filter.until),
+    ]
+}
+
+fn change_filters(model: &Audit) -> Markup {
+    let kinds = model.kinds.iter().map(|it| (it.as_str(), it.as_str()));
+    let kinds: Vec<(&str, &str)> = [("", "any")].into_iter().chain(kinds).collect();
+    html! {
+        (select("Kind", "kind", &kinds, &model.filter.kind))
+        (field("Entry", "entry", &model.filter.entry, ""))
+        (field("By", "actor", &model.filter.actor, "token"))
+    }
+}
+
+fn decision_filters(filter: &AuditFilter) -> Markup {
+    html! {
+        (select("Outcome", "action", &outcomes(), filter.outcome.map_or("", Outcome::word)))
+        (field("Client", "client", &filter.client, ""))
+        (field("Rule", "rule_id", &filter.rule_id, ""))
+    }
+}
+
+fn changes(chrome: &Chrome, model: &Audit) -> Markup {
+    match &model.changes {
+        Section::Failed(failure) => failed(failure, chrome.now),
+        Section::Ready(rows) if rows.is_empty() => {
+            empty("No changes that fit.", &html! { a href=(path::AUDIT) { "Show all changes" } })
+        }
+        Section::Ready(rows) => html! {
+            table.audit {
+                thead {
+                    tr {
+                        th scope="col" { "When, UTC" }
+                        th scope="col" .num .m-hide { "Revision" }
+                        th scope="col" { "By" }
+                        th scope="col" { "Change" }
+                    }
+                }
+                tbody { @for row in rows { (change(chrome, row)) } }
+            }
+        },
+    }
+}
+
+fn change(chrome: &Chrome, row: &AuditRow) -> Markup {
+    html! {
+        tr {
+            td.nowrap.dim { (moment(row.at, chrome.now)) }
+            td.num.m-hide { (row.revision) }
+            td {
+                (t(&row.actor)) " " span.dim.small.id { (t(&row.role)) }
+                @if let Some(address) = &row.address { div.dim.small.m-hide { (t(address)) } }
+            }
+            td {
+                (t(&row.kind)) " "
+                @if row.kind == "rule" && row.action != "delete" { (rule(&row.entry)) } @else { b.id { (t(&row.entry)) } }
+                " " span.tag.text.(action_class(&row.action)) { (t(past(&row.action))) }
+                @if !row.summary.is_empty() { " " span.dim { (t(&row.summary)) } }
+                @if !row.diff.is_empty() {
+                    details { summary { "Show the change" } (diff(&row.diff)) }
+                }
+            }
+        }
+    }
+}
+
+fn action_class(action: &str) -> &'static str {
+    match action {
+        "create" => "good",
+        "delete" => "bad",
+        _ => "plain",
+    }
+}
+
+fn past(action: &str) -> &str {
+    match action {
+        "create" => "created",
+        "update" => "changed",
+        "delete" => "deleted",
+        other => other,
+    }
+}
+
+fn refusals(chrome: &Chrome, model: &Audit) -> Markup {
+    match &model.decisions {
+        Section::Failed(failure) => failed(failure, chrome.now),
+        Section::Ready(rows) if rows.is_empty() => empty(
+            "No decisions that fit.",
+            &html! {
+                "Refused requests are always kept, allowed ones by sample. "
+                a href=(path::with_query(path::AUDIT, &[("log", "decisions")])) { "Show all decisions" }
+            },
+        ),
+        Section::Ready(rows) => decisions(rows, DecisionColumns::All, chrome.now),
+    }
+}

@@ -1,0 +1,90 @@
+//! The search for clients.
+
+use maud::{Markup, html};
+
+use crate::model::{Chrome, Clients, FoundClient, Section};
+use crate::part::{ago, by, client, empty, failed, paging, select, t};
+use crate::{format, path};
+
+/// The content.
+pub(crate) fn body(chrome: &Chrome, model: &Clients) -> Markup {
+    let types = model.identifier_types.iter().map(|it| (it.as_str(), it.as_str()));
+    let types: Vec<(&str, &str)> = [("", "any")].into_iter().chain(types).collect();
+    let kept = [("q", model.query.as_str()), ("type", model.identifier_type.as_str())];
+    html! {
+        section.card {
+            form.filters method="get" action=(path::CLIENTS) {
+                label.grow {
+                    span { "Client" }
+                    input type="search" name="q" value=(model.query) autocomplete="off"
+                        placeholder="user, address, API key or tenant";
+                }
+                (select("Type", "type", &types, &model.identifier_type))
+                button.primary type="submit" { "Search" }
+            }
+            (found(chrome, model))
+            (paging(path::CLIENTS, &kept, &model.paging))
+        }
+    }
+}
+
+fn found(chrome: &Chrome, model: &Clients) -> Markup {
+    match &model.found {
+        Section::Failed(failure) => failed(failure, chrome.now),
+        Section::Ready(rows) if !rows.is_empty() => html! {
+            @if model.query.is_empty() { p.dim { "Refused or put into a tier lately:" } }
+            (table(rows, chrome))
+        },
+        Section::Ready(_) if model.query.is_empty() => empty(
+            "No client was refused lately, and none is in a tier.",
+            &html! { "Search for one by its exact user, address, API key or tenant." },
+        ),
+        Section::Ready(_) => empty(
+            "Not seen lately.",
+            &html! { "Its limits can be shown all the same: choose the type of the identifier above and search again." },
+        ),
+    }
+}
+
+fn table(rows: &[FoundClient], chrome: &Chrome) -> Markup {
+    html! {
+        table {
+            thead {
+                tr {
+                    th scope="col" { "Client" }
+                    th scope="col" { "Type" }
+                    th scope="col" .m-hide { "Tier" }
+                    th scope="col" .num { "Refused" }
+                    th scope="col" .num .m-hide { "Requests" }
+                    th scope="col" .m-hide { "Seen" }
+                }
+            }
+            tbody {
+                @for row in rows {
+                    tr {
+                        td.cut {
+                            (client(&row.client))
+                            @for mark in &row.marks {
+                                " " span.tag.text.bad[mark == "banned" || mark == "blacklist"] { (t(mark)) }
+                            }
+                        }
+                        td.dim { (by(&row.client.identifiers)) }
+                        td.m-hide { (t(row.tier.as_deref().unwrap_or("–"))) }
+                        td.num { (figure(row.refused)) }
+                        td.num.m-hide { (figure(row.recorded)) }
+                        td.dim.m-hide { @if let Some(at) = row.seen_at { (ago(at, chrome.now)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn figure(number: Option<u64>) -> Markup {
+    html! {
+        @match number {
+            Some(number) => (format::count(number)),
+            None => span.dim { "–" },
+        }
+    }
+}

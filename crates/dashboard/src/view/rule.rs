@@ -1,0 +1,262 @@
+//! One rule: edited with its consequences in view, and its history below.
+
+use maud::{Markup, PreEscaped, html};
+
+use super::rule_form::editor;
+use super::rules::state_tag;
+use crate::model::{
+    CandidateFigures, Chrome, EditedRule, Effect, EffectPreview, RuleRevision, RuleState, Section,
+};
+use crate::part::{
+    card, caveat, client, course, course_legend, course_part, effect_course, empty, failed, hidden,
+    menu, moment, post, t, top_list,
+};
+use crate::{format, path};
+
+/// The title.
+pub(crate) fn title(model: &EditedRule) -> String {
+    if model.is_new { "New rule".to_owned() } else { model.rule_id.clone() }
+}
+
+/// The line below the title.
+pub(crate) fn about(chrome: &Chrome, model: &EditedRule) -> String {
+    if model.is_new {
+        return "Saved rules are in force on all nodes within seconds".to_owned();
+    }
+    let mut parts = vec!["Rule".to_owned()];
+    if let Some(quota) = &model.quota {
+        parts.push(format::quota(quota));
+    }
+    let on = if model.applies_to.is_empty() { "all requests" } else { &model.applies_to };
+    parts.push(match model.state {
+        RuleState::Enforced => format!("enforced on {on}"),
+        RuleState::Shadow => format!("shadow on {on}"),
+        RuleState::Disabled => "disabled".to_owned(),
+    });
+    if let (Some(at), Some(actor)) = (model.updated_at, &model.updated_by) {
+        parts.push(format!("changed {} by {actor}", format::moment(at, chrome.now)));
+    }
+    parts.join(" · ")
+}
+
+/// The content.
+pub(crate) fn body(chrome: &Chrome, model: &EditedRule) -> Markup {
+    html! {
+        @if !model.is_new { (toolbar(chrome, model)) }
+        div.two.wide { (editor(chrome, model)) (effect(chrome, model)) }
+        @if !model.is_new {
+            section.card {
+                h2 { "Requests per second " (course_legend()) }
+                (course("rule-course", "Requests of this rule per second", &model.course, chrome))
+            }
+            div.two { (most_refused(model)) (history(chrome, model)) }
+            @if let Some(figures) = &model.candidate { (candidate(figures, model)) }
+        }
+    }
+}
+
+/// The parts that move.
+pub(crate) fn parts(chrome: &Chrome, model: &EditedRule) -> Vec<(&'static str, Markup)> {
+    if model.is_new {
+        return Vec::new();
+    }
+    let title = "Requests of this rule per second";
+    vec![
+        ("rule-course", course_part("rule-course", title, &model.course, chrome)),
+        ("most-refused", most_refused(model)),
+    ]
+}
+
+/// Buttons for the rule as it is saved.
+fn toolbar(chrome: &Chrome, model: &EditedRule) -> Markup {
+    let here = path::rule(&model.rule_id);
+    let version = model.version.map(|version| hidden("version", &version.to_string()));
+    let change = |state: RuleState, text: &str| {
+        let fields = html! {
+            (hidden("state", state.word()))
+            @if let Some(version) = &version { (version) }
+            button type="submit" { (text) }
+        };
+        post(chrome, &path::rule_state(&model.rule_id), Some(&here), &fields)
+    };
+    let delete = html! {
+        p { "Its counters expire. Overrides and bans of it stay without effect." }
+        @if let Some(version) = &version { (version) }
+        button.danger type="submit" { "Delete " (t(&model.rule_id)) }
+    };
+    let by_rule =
+        |list: &str| path::with_query(path::LISTS, &[("list", list), ("q", &model.rule_id)]);
+    html! {
+        div.toolbar {
+            span { b { (model.state.word()) } (state_tag(RuleState::Enforced)) }
+            @if model.is_writable && chrome.read_only.is_none() {
+                @if model.state != RuleState::Enforced { (change(RuleState::Enforced, "Enforce")) }
+                @if model.state != RuleState::Shadow { (change(RuleState::Shadow, "Shadow: count, refuse nothing")) }
+                @if model.state != RuleState::Disabled { (change(RuleState::Disabled, "Disable")) }
+                (menu("Delete", "danger", &post(chrome, &path::rule_delete(&model.rule_id), Some(path::RULES), &delete)))
+            }
+            span.grow {}
+            a href=(by_rule("overrides")) { (format::counted(model.overrides, "override")) }
+            a href=(by_rule("bans")) { (format::counted(model.bans, "ban")) }
+        }
+    }
+}
+
+/// What the edited rule would have done.
+fn effect(chrome: &Chrome, model: &EditedRule) -> Markup {
+    html! {
+        section.card #effect {
+            @match &model.effect {
+                EffectPreview::Replayed(effect) => (replayed(chrome, effect)),
+                EffectPreview::NotAsked => {
+                    h2 { "Effect on recent traffic" }
+                    (empty("Change something to see its effect.", &html! {
+                        "The recent requests of this node are replayed against the rule as edited: how many it would have refused, and whose."
+                    }))
+                }
+                EffectPreview::NoTraffic => {
+                    h2 { "Effect on recent traffic" }
+                    (empty("No recent traffic.", &html! {
+                        "This node has checked no requests lately. An access log can be replayed instead: "
+                        a href=(path::SIMULATE) { "Simulate" } "."
+                    }))
+                }
+                EffectPreview::Off(why) => {
+                    h2 { "Effect on recent traffic" }
+                    (empty("Not replayed.", &html! { (t(why)) }))
+                }
+            }
+        }
+    }
+}
+
+fn replayed(chrome: &Chrome, effect: &Effect) -> Markup {
+    let since = format::minute(effect.since, chrome.now);
+    let class = match effect.refused_then.cmp(&effect.refused_now) {
+        std::cmp::Ordering::Less => "ok",
+        std::cmp::Ordering::Equal => "",
+        std::cmp::Ordering::Greater => "bad",
+    };
+    html! {
+        h2 { "Effect on the traffic of this node since " (since) }
+        p {
+            "Would have refused " b { (format::count(effect.refused_then)) } " of "
+            (format::counted(effect.requests, "request")) " since " (since) ", "
+            (format::counted(effect.clients_then, "client")) "; now "
+            (format::count(effect.refused_now)) ", " (format::counted(effect.clients_now, "client")) "."
+        }
+        div.effect {
+            div { b { (format::count(effect.refused_now)) } span.dim { "refused now" } }
+            div.arrow aria-hidden="true" { "→" }
+            div { b class=(class) { (format::count(effect.refused_then)) } span.dim { "with the change" } }
+            div {
+                b { (format::count(effect.clients_now)) " → " (format::count(effect.clients_then)) }
+                span.dim { "clients refused" }
+            }
+        }
+        (effect_course(effect))
+        @if effect.clients.is_empty() {
+            p.dim { "The change touches no client." }
+        } @else {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "Client" }
+                        th scope="col" .num .m-hide { "Requests" }
+                        th scope="col" .num { "Refused now" }
+                        th scope="col" .num { "Then" }
+                    }
+                }
+                tbody {
+                    @for row in &effect.clients {
+                        tr {
+                            td.cut { (client(&row.client)) }
+                            td.num.m-hide { (format::count(row.requests)) }
+                            td.num { (format::count(row.now)) }
+                            td.num { b { (format::count(row.then)) } }
+                        }
+                    }
+                }
+            }
+        }
+        (caveat(effect.caveat.as_deref()))
+    }
+}
+
+fn most_refused(model: &EditedRule) -> Markup {
+    html! {
+        section.card #most-refused {
+            h2 { "Most refused by this rule" a.more href=(path::with_query(path::LIVE, &[("rule_id", &model.rule_id)])) { "Live" } }
+            @if model.most_refused.is_empty() {
+                (empty("It refuses no client.", &PreEscaped(String::new())))
+            } @else {
+                (top_list(&model.most_refused, "k-ref"))
+            }
+        }
+    }
+}
+
+fn candidate(figures: &CandidateFigures, model: &EditedRule) -> Markup {
+    let list = html! {
+        p {
+            "Beside the limit in force, " b { (format::count(figures.limit)) } " is tried on the same counter. Of "
+            (format::counted(figures.requests, "request")) " in this range it would have refused "
+            b { (format::count(figures.would_refuse)) } " more, and passed "
+            b { (format::count(figures.would_pass)) } " that were refused."
+        }
+        @if !figures.clients.is_empty() { (top_list(&figures.clients, "k-thr")) }
+    };
+    let fields = [("log", "decisions"), ("action", "would_refuse"), ("rule_id", &model.rule_id)];
+    let more = path::with_query(path::AUDIT, &fields);
+    card(&html! { "Candidate" }, Some(("What it would have refused", &more)), &list)
+}
+
+fn history(chrome: &Chrome, model: &EditedRule) -> Markup {
+    let fields = [("log", "changes"), ("kind", "rule"), ("entry", &model.rule_id)];
+    let more = path::with_query(path::AUDIT, &fields);
+    let list = match &model.history {
+        Section::Failed(failure) => failed(failure, chrome.now),
+        Section::Ready(rows) if rows.is_empty() => {
+            empty("No changes are kept.", &html! { "The audit log does not go back that far." })
+        }
+        Section::Ready(rows) => html! {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "Revision" }
+                        th scope="col" { "When" }
+                        th scope="col" .m-hide { "By" }
+                        th scope="col" { "Change" }
+                        th scope="col" { span.hidden-text { "Restore" } }
+                    }
+                }
+                tbody { @for row in rows { (revision(chrome, model, row)) } }
+            }
+        },
+    };
+    card(&html! { "History" }, Some(("Audit", &more)), &list)
+}
+
+fn revision(chrome: &Chrome, model: &EditedRule, row: &RuleRevision) -> Markup {
+    let fields = html! {
+        (hidden("revision", &row.revision.to_string()))
+        button.small type="submit" aria-label=(format!("Roll back to revision {}", row.revision)) { "Roll back" }
+    };
+    let here = path::rule(&model.rule_id);
+    html! {
+        tr {
+            td { (row.revision) }
+            td.nowrap { (moment(row.at, chrome.now)) }
+            td.m-hide.cut { (t(&row.actor)) }
+            td {
+                (t(&row.summary))
+                @if let Some(note) = &row.note { " " span.dim { (t(note)) } }
+            }
+            td.num {
+                @if row.can_restore && model.is_writable && chrome.read_only.is_none() {
+                    (post(chrome, &path::rule_rollback(&model.rule_id), Some(&here), &fields))
+                }
+            }
+        }
+    }
+}

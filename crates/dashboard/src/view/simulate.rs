@@ -1,0 +1,190 @@
+//! An access log against rules: the upload, and what would have happened.
+
+use maud::{Markup, html};
+
+use crate::model::{AlgorithmRow, Chrome, SimulateForm, Simulation, SimulationReport};
+use crate::part::{
+    card, caveat, client, course_legend, course_part, findings, moment, rule, select, spark, t,
+};
+use crate::{format, path};
+
+/// The content.
+pub(crate) fn body(chrome: &Chrome, model: &Simulation) -> Markup {
+    html! {
+        @if let Some(problem) = &model.problem { div.notice.bad role="alert" { (t(problem)) } }
+        section.card {
+            h2 { "Log and rules" }
+            (form(chrome, &model.form))
+            @if !model.findings.is_empty() { (findings(&model.findings)) }
+        }
+        @if let Some(found) = &model.report { (report(chrome, found)) }
+    }
+}
+
+fn form(chrome: &Chrome, form: &SimulateForm) -> Markup {
+    let formats: Vec<(&str, &str)> =
+        form.formats.iter().map(|it| (it.as_str(), it.as_str())).collect();
+    html! {
+        form method="post" action=(path::SIMULATE) enctype="multipart/form-data" {
+            input type="hidden" name="csrf" value=(chrome.csrf);
+            div.form {
+                label.grow.drop data-drop="" {
+                    span { "Access log" span.dim { " · at most " (format::bytes(form.max_bytes)) ", read and forgotten" } }
+                    input type="file" name="log" required;
+                }
+                (select("Format", "format", &formats, &form.format))
+            }
+            fieldset {
+                legend { "Rules" }
+                label.check { input type="radio" name="policy" value="in_force" checked[!form.is_edited]; span { "in force, revision " (chrome.revision) } }
+                label.check { input type="radio" name="policy" value="edited" checked[form.is_edited]; span { "as edited below" } }
+                details open[form.is_edited] {
+                    summary { "Edit the rules" }
+                    label {
+                        span.hidden-text { "The policy in YAML" }
+                        textarea.code name="document" rows="16" spellcheck="false" autocomplete="off" { "\n" (form.yaml) }
+                    }
+                }
+            }
+            div.actions { button.primary type="submit" { "Simulate" } span.dim { "Nothing is charged, nothing is saved." } }
+        }
+    }
+}
+
+fn report(chrome: &Chrome, report: &SimulationReport) -> Markup {
+    html! {
+        div.tiles {
+            (tile("Requests", &format::count(report.requests), &format::span(report.from, report.until, chrome.now), ""))
+            (tile("Refused", &format::part_of(report.refused, report.requests), &format::counted(report.refused, "request"), if report.refused > 0 { "bad" } else { "" }))
+            (tile("Clients refused", &format::count(report.clients_refused), &format!("of {}", format::count(report.clients)), ""))
+            (tile("Delayed", &format::count(report.delayed), &format!("at most {}", format::duration(report.longest_delay_ms)), if report.delayed > 0 { "warn" } else { "" }))
+        }
+        section.card {
+            h2 { (t(&report.file)) span.legend { (t(&report.format)) } (course_legend()) }
+            (log_course(chrome, report))
+            @if report.skipped_lines > 0 {
+                p.warn.after-chart {
+                    (format::counted(report.skipped_lines, "line")) " could not be read"
+                    @if let Some(first) = &report.first_skipped { span.dim { ", the first: " (t(first)) } }
+                }
+            }
+            @if report.unlimited > 0 { p.dim { (format::counted(report.unlimited, "request")) " matched no rule." } }
+            (caveat(report.caveat.as_deref()))
+        }
+        div.two { (by_rule(report)) (by_client(chrome, report)) }
+        @if !report.algorithms.is_empty() { (algorithms(report)) }
+    }
+}
+
+/// The chart of the log has the range of the log.
+fn log_course(chrome: &Chrome, report: &SimulationReport) -> Markup {
+    let mut of_log = chrome.clone();
+    of_log.range.from = report.from;
+    of_log.range.until = report.until;
+    let chart =
+        course_part("log-course", "Requests of the log per second", &report.course, &of_log);
+    html! { figure.plot { (chart) } }
+}
+
+fn tile(label: &str, value: &str, about: &str, class: &str) -> Markup {
+    html! { div.tile { span { (label) } b class=(class) { (value) } small { (about) } } }
+}
+
+fn by_rule(report: &SimulationReport) -> Markup {
+    let table = html! {
+        table {
+            thead {
+                tr {
+                    th scope="col" { "Rule" }
+                    th scope="col" .m-hide { "Limit" }
+                    th scope="col" .num .m-hide { "Applied" }
+                    th scope="col" .num { "Exceeded" }
+                    th scope="col" .num { "Share" }
+                    th scope="col" .num { "Clients" }
+                }
+            }
+            tbody {
+                @for row in &report.rules {
+                    tr {
+                        td.cut { (rule(&row.rule_id)) @if row.is_shadow { " " span.tag { "shadow" } } }
+                        td.dim.m-hide { (t(&format::quota(&row.quota))) }
+                        td.num.m-hide { (format::count(row.applied)) }
+                        td.num { (format::count(row.exceeded)) }
+                        td.num { (format::part_of(row.exceeded, row.applied)) }
+                        td.num { (format::count(row.clients)) }
+                    }
+                }
+            }
+        }
+    };
+    card(&html! { "By rule" }, None, &table)
+}
+
+fn by_client(chrome: &Chrome, report: &SimulationReport) -> Markup {
+    let table = html! {
+        @if report.top.is_empty() { p.dim { "No client would have been refused." } } @else {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "Client" }
+                        th scope="col" .num .m-hide { "Requests" }
+                        th scope="col" .num { "Refused" }
+                        th scope="col" { "Rule" }
+                        th scope="col" .m-hide { "First" }
+                    }
+                }
+                tbody {
+                    @for row in &report.top {
+                        tr {
+                            td.cut { (client(&row.client)) }
+                            td.num.m-hide { (format::count(row.requests)) }
+                            td.num { (format::count(row.refused)) }
+                            td.cut { @if let Some(rule_id) = &row.rule_id { (rule(rule_id)) } }
+                            td.dim.m-hide.nowrap { @if let Some(at) = row.first_refused { (moment(at, chrome.now)) } }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    card(&html! { "Most refused" }, None, &table)
+}
+
+fn algorithms(report: &SimulationReport) -> Markup {
+    let table = html! {
+        p.dim { "The same limits, counted by each algorithm. \"Unlike the log\" are requests with another decision than sliding_window_log, which is exact." }
+        table {
+            thead {
+                tr {
+                    th scope="col" { "Algorithm" }
+                    th scope="col" .num { "Refused" }
+                    th scope="col" .num { "Share" }
+                    th scope="col" .num .m-hide { "Clients" }
+                    th scope="col" .num .m-hide { "Delayed" }
+                    th scope="col" .num .m-hide { "Unlike the log" }
+                    th scope="col" .num { "Over time" }
+                }
+            }
+            tbody { @for row in &report.algorithms { (algorithm(row, report.requests)) } }
+        }
+    };
+    card(&html! { "Six algorithms side by side" }, None, &table)
+}
+
+fn algorithm(row: &AlgorithmRow, requests: u64) -> Markup {
+    html! {
+        tr {
+            td { (t(&row.algorithm)) @if row.is_in_use { " " span.tag { "in use" } } }
+            td.num { (format::count(row.refused)) }
+            td.num { (format::part_of(row.refused, requests)) }
+            td.num.m-hide { (format::count(row.clients_refused)) }
+            td.num.m-hide {
+                @if row.delayed == 0 { span.dim { "–" } } @else {
+                    (format::count(row.delayed)) span.dim { ", at most " (format::duration(row.longest_delay_ms)) }
+                }
+            }
+            td.num.m-hide { (format::part_of(row.unlike_log, requests)) }
+            td.num { (spark(&format!("Refusals under {} over the log", row.algorithm), &row.course, "bad")) }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A rule from its first form to its rollback, as plain form posts.
+
+use serde_json::Value;
+use tollgate_e2e::server::{Server, Setup};
+
+use crate::browser::{Browser, put_rule};
+
+const LOGIN: &str = r#"{"rule_id":"login","limit":5,"window":"1m","identifier_type":"ip",
+    "applies_to":{"methods":["POST"],"endpoints":["/login"]},"costs":{"POST /login":2}}"#;
+
+fn rule(server: &Server) -> Value {
+    server.get_as_admin("/api/v1/rules/login?detail=true").json()
+}
+
+/// The fields of the form with another limit.
+fn fields<'a>(limit: &'a str, version: &'a str, yaml: &'a str) -> Vec<(&'a str, &'a str)> {
+    vec![
+        ("mode", "form"),
+        ("yaml", yaml),
+        ("version", version),
+        ("rule_id", "login"),
+        ("limit", limit),
+        ("window", "1m"),
+        ("algorithm", "sliding_window_counter"),
+        ("identifier_type", "ip"),
+        ("methods", "POST"),
+        ("endpoints", "/login"),
+        ("cost", "1"),
+        ("enabled", "on"),
+    ]
+}
+
+#[test]
+fn a_rule_is_edited_linted_compared_saved_and_restored() {
+    let server = Server::start(&Setup::default());
+    put_rule(&server, LOGIN);
+    let mut browser = Browser::admin(&server);
+    let page = browser.get("/ui/rules/login");
+    assert_eq!(page.status, 200, "{page:?}");
+    assert!(page.text().contains("POST /login"), "{page:?}");
+    let yaml = browser.get("/ui/rules/login?edit=yaml").text();
+    assert!(yaml.contains("limit: 5"), "{yaml}");
+    let version = rule(&server)["version"].to_string();
+    let base = "rule_id: login\nlimit: 5\nwindow: 1m\nidentifier_type: ip\n\
+                applies_to:\n  endpoints: [/login]\n  methods: [POST]\ncosts:\n  POST /login: 2\n";
+    // A mistake gets advice, beside what was typed.
+    let preview = |limit| [&[("do", "preview")][..], &fields(limit, &version, base)].concat();
+    let wrong = browser.post("/ui/rules/login", &preview("many"));
+    assert_eq!(wrong.status, 200, "{wrong:?}");
+    assert!(wrong.text().contains("expected a whole number"), "{wrong:?}");
+    assert!(wrong.text().contains("value=\"many\""), "what was typed stays: {wrong:?}");
+    // The difference before it is saved; nothing is changed.
+    let shown = browser.post("/ui/rules/login", &preview("10"));
+    let text = shown.text();
+    assert!(text.contains("limit: 5") && text.contains("limit: 10"), "{text}");
+    assert_eq!(rule(&server)["limit"], 5);
+    // A rule with errors is not saved.
+    let save = |limit, version| [&[("do", "save")][..], &fields(limit, version, base)].concat();
+    let refused = browser.post("/ui/rules/login", &save("many", &version));
+    assert_eq!(refused.status, 422, "{refused:?}");
+    let saved = browser.post("/ui/rules/login", &save("10", &version));
+    assert_eq!(saved.status, 303, "{saved:?}");
+    let location = saved.header("location").expect("a location").to_owned();
+    assert!(location.starts_with("/ui/rules/login?notice=saved&of="), "{location}");
+    assert!(browser.get(&location).text().contains("Saved as revision"), "{location}");
+    let now = rule(&server);
+    assert_eq!((&now["limit"], &now["costs"]["POST /login"]), (&10.into(), &2.into()), "{now}");
+    // What another person changed meanwhile is not overwritten.
+    let stale = browser.post("/ui/rules/login", &save("20", &version));
+    assert_eq!(stale.status, 412, "{stale:?}");
+    assert_eq!(rule(&server)["limit"], 10);
+    // Back to the first revision.
+    let history = server.get_as_admin("/api/v1/audit?kind=rule&entry=login").json();
+    let first = history["records"][1]["revision"].to_string();
+    let restored = browser.post("/ui/rules/login/rollback", &[("revision", &first)]);
+    assert_eq!(restored.status, 303, "{restored:?}");
+    assert_eq!(rule(&server)["limit"], 5);
+    let page = browser.get("/ui/rules/login").text();
+    assert!(page.contains("limit 10 \u{2192} 5"), "{page}");
+    let unknown = browser.post("/ui/rules/login/rollback", &[("revision", "1")]);
+    assert_eq!(unknown.status, 404, "there was no such rule yet: {unknown:?}");
+}
+
+#[test]
+fn a_rule_is_edited_as_text() {
+    let server = Server::start(&Setup::default());
+    put_rule(&server, LOGIN);
+    let mut browser = Browser::admin(&server);
+    let version = rule(&server)["version"].to_string();
+    let text = "rule_id: login\nlimit: 7\nwindow: 1m\nidentifier_type: ip\n";
+    let post = |browser: &mut Browser<'_>, what: &str, yaml: &str| {
+        let fields = [("mode", "yaml"), ("do", what), ("yaml", yaml), ("version", &version)];
+        browser.post("/ui/rules/login", &fields)
+    };
+    let broken = post(&mut browser, "preview", "rule_id: login\nlimit: 7\nwindw: 1m\n");
+    assert!(broken.text().contains("windw"), "{broken:?}");
+    let as_form = post(&mut browser, "as_form", text);
+    assert!(as_form.text().contains("name=\"limit\""), "{as_form:?}");
+    let broken = post(&mut browser, "as_form", "rule_id: [");
+    assert!(broken.text().contains("The text has errors"), "{broken:?}");
+    let renamed =
+        post(&mut browser, "save", "rule_id: other\nlimit: 7\nwindow: 1m\nidentifier_type: ip\n");
+    assert_eq!(renamed.status, 422, "{renamed:?}");
+    assert_eq!(post(&mut browser, "save", text).status, 303);
+    assert_eq!(rule(&server)["limit"], 7);
+}
+
+#[test]
+fn a_rule_is_made_shadowed_disabled_enforced_and_deleted() {
+    let server = Server::start(&Setup::default());
+    let mut browser = Browser::admin(&server);
+    assert_eq!(browser.get("/ui/new-rule").status, 200);
+    let made =
+        browser.post("/ui/new-rule", &[&[("do", "save")][..], &fields("5", "", "")].concat());
+    assert_eq!(made.status, 303, "{made:?}");
+    assert_eq!(rule(&server)["limit"], 5);
+    let again =
+        browser.post("/ui/new-rule", &[&[("do", "save")][..], &fields("9", "", "")].concat());
+    assert_eq!(again.status, 412, "there is one already: {again:?}");
+    for (state, enabled, action) in [
+        ("shadow", Value::Null, Value::from("log_only")),
+        ("disabled", Value::Bool(false), Value::from("log_only")),
+        ("enforced", Value::Null, Value::Null),
+    ] {
+        let done = browser.post("/ui/rules/login/state", &[("state", state)]);
+        assert_eq!(done.status, 303, "{done:?}");
+        let now = rule(&server);
+        let is_default = |value: &Value, default: &str| value == &Value::from(default);
+        assert!(now["enabled"] == enabled || now["enabled"] == Value::Bool(true), "{state} {now}");
+        assert!(now["action"] == action || is_default(&now["action"], "reject"), "{state} {now}");
+        let listed = browser.get(&format!("/ui/rules?state={state}")).text();
+        assert!(listed.contains("/ui/rules/login"), "{state}");
+    }
+    assert_eq!(browser.post("/ui/rules/login/state", &[("state", "odd")]).status, 422);
+    let stale = browser.post("/ui/rules/login/delete", &[("version", "1")]);
+    assert_eq!(stale.status, 412, "{stale:?}");
+    assert_eq!(browser.post("/ui/rules/login/delete", &[]).status, 303);
+    assert_eq!(server.get_as_admin("/api/v1/rules/login").status, 404);
+    assert_eq!(browser.get("/ui/rules/login").status, 404);
+}
+
+#[test]
+fn changes_are_in_the_audit_log_with_their_author() {
+    let server = Server::start(&Setup::default());
+    put_rule(&server, LOGIN);
+    let mut browser = Browser::admin(&server);
+    let done = browser.post("/ui/rules/login/state", &[("state", "disabled")]);
+    assert_eq!(done.status, 303, "{done:?}");
+    let log = server.get_as_admin("/api/v1/audit?kind=rule&entry=login").json();
+    let last = &log["records"][0];
+    assert_eq!((&last["actor"], &last["role"]), (&"admin".into(), &"admin".into()), "{last}");
+    assert_eq!(last["address"], "127.0.0.1", "{last}");
+    let page = browser.get("/ui/audit?kind=rule").text();
+    assert!(page.contains("enabled false"), "{page}");
+}
+
+#[test]
+fn rules_of_a_file_are_shown_and_cannot_be_changed() {
+    let server =
+        Server::with_rules("rules: [{rule_id: login, limit: 5, window: 1m, identifier_type: ip}]");
+    let mut browser = Browser::admin(&server);
+    let page = browser.get("/ui/rules/login");
+    assert_eq!(page.status, 200, "{page:?}");
+    assert!(page.text().contains("policy.yaml"), "it says where to change them: {page:?}");
+    let refused = browser.post("/ui/rules/login/delete", &[]);
+    assert_eq!(refused.status, 405, "{refused:?}");
+    for path in ["/", "/ui/rules", "/ui/live", "/ui/audit", "/ui/lists", "/ui/keys", "/ui/health"] {
+        let page = browser.get(path);
+        assert_eq!(page.status, 200, "{path} {page:?}");
+    }
+}

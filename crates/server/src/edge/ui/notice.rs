@@ -1,0 +1,67 @@
+//! What the last form did, across the redirect after it. The address has a word and a number, never a text: a link cannot
+//! make the dashboard say something.
+
+use tollgate_dashboard::model::{Notice, Severity};
+
+/// The words, and the sentences that stand for them. `N` is the number beside the word.
+const NOTICES: &[(&str, &str)] = &[
+    ("saved", "Saved as revision N."),
+    ("unchanged", "Nothing was different, so nothing was changed."),
+    ("deleted", "Deleted. The rule applies to no request any more."),
+    ("enforced", "The rule is enforced from now on."),
+    ("shadowed", "The rule counts and reports from now on, and refuses nothing."),
+    ("disabled", "The rule is off from now on."),
+    ("restored", "Restored, as revision N."),
+    ("rolled-back", "The policy is as it was before, as revision N."),
+    ("reset", "Counters were reset: N."),
+    ("refunded", "Counters that got the charge back: N."),
+    ("tier-set", "The client is in its new tier."),
+    ("tier-removed", "The client was taken out of its tier."),
+    ("override-set", "The exception holds from now on."),
+    ("override-removed", "The exception was removed."),
+    ("listed", "The client is on the list from now on."),
+    ("unlisted", "The client was taken off the list."),
+    ("lifted", "The ban was lifted."),
+    ("revoked", "The token was revoked. Calls with it are refused from now on."),
+    ("key-removed", "The API key was removed. It identifies no client any more."),
+];
+
+/// The notice that a word and a number stand for; `None` for any other word.
+pub(super) fn of(word: &str, number: Option<&str>) -> Option<Notice> {
+    let (_, sentence) = NOTICES.iter().find(|(known, _)| *known == word)?;
+    let number = number.and_then(|text| text.parse::<u64>().ok());
+    let text = match number {
+        Some(number) => sentence.replace('N', &number.to_string()),
+        None => sentence.replace(" as revision N", "").replace(": N", ""),
+    };
+    let is_about_number = sentence.contains('N');
+    let text = if is_about_number { text } else { (*sentence).to_owned() };
+    Some(Notice { severity: Severity::Info, text, link: None })
+}
+
+/// An address with a notice.
+pub(super) fn with(path: &str, word: &str, number: Option<u64>) -> String {
+    let mark = if path.contains('?') { '&' } else { '?' };
+    let number = number.map(|number| format!("&of={number}")).unwrap_or_default();
+    format!("{path}{mark}notice={word}{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_cannot_choose_the_words() {
+        let text = |word, number| of(word, number).map(|notice| notice.text);
+        assert_eq!(text("saved", Some("43")).as_deref(), Some("Saved as revision 43."));
+        assert_eq!(text("saved", Some("<b>")).as_deref(), Some("Saved."));
+        assert_eq!(text("reset", None).as_deref(), Some("Counters were reset."));
+        assert_eq!(
+            text("unchanged", Some("5")).as_deref(),
+            Some("Nothing was different, so nothing was changed.")
+        );
+        assert_eq!(text("call this number", None), None);
+        assert_eq!(with("/rules/a", "saved", Some(5)), "/rules/a?notice=saved&of=5");
+        assert_eq!(with("/lists?list=bans", "lifted", None), "/lists?list=bans&notice=lifted");
+    }
+}

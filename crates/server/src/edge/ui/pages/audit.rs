@@ -1,0 +1,199 @@
+//! Who changed what, and who was refused.
+
+use serde::Deserialize;
+use serde_json::Value as JsonValue;
+use tollgate::rules::to_yaml;
+use tollgate_dashboard::model::{Audit, AuditFilter, AuditRow, AuditTab, Outcome, Paging, Section};
+use tollgate_dashboard::path;
+
+use super::client::DecisionsJson;
+use crate::admin::auth::Right;
+use crate::edge::ui::convert::{DecisionJson, time_of};
+use crate::edge::ui::diff::diff;
+use crate::edge::ui::page_problem::PageProblem;
+use crate::edge::ui::visit::Visit;
+
+/// How many records a page has.
+const PAGE: &str = "50";
+/// The kinds of entries that changes are of.
+const KINDS: [&str; 10] = [
+    "rule",
+    "tier",
+    "client",
+    "override",
+    "whitelist",
+    "blacklist",
+    "api_key",
+    "token",
+    "ban",
+    "counters",
+];
+/// How many fields a summary names.
+const MAX_FIELDS: usize = 3;
+/// How many characters of a value a summary shows.
+const MAX_VALUE_CHARS: usize = 40;
+
+/// A page of changes, as the API lists them.
+#[derive(Debug, Deserialize)]
+pub(super) struct ChangesJson {
+    pub(super) records: Vec<ChangeJson>,
+}
+
+/// A change, as the API lists it.
+#[derive(Debug, Deserialize)]
+pub(super) struct ChangeJson {
+    pub(super) revision: u64,
+    pub(super) at: String,
+    pub(super) actor: String,
+    role: String,
+    address: Option<String>,
+    kind: String,
+    entry: String,
+    action: String,
+    was: Option<JsonValue>,
+    pub(super) becomes: Option<JsonValue>,
+}
+
+/// What the page shows.
+pub(super) async fn gather(visit: &Visit) -> Result<Audit, PageProblem> {
+    visit.require(Right::RuleViewer)?;
+    let text = |name: &str| visit.parameter(name).unwrap_or_default().to_owned();
+    let filter = AuditFilter {
+        actor: text("actor"),
+        kind: text("kind"),
+        entry: text("entry"),
+        client: text("client"),
+        rule_id: text("rule_id"),
+        outcome: visit.parameter("action").and_then(Outcome::from_word),
+        tenant: text("tenant"),
+        since: text("since"),
+        until: text("until"),
+    };
+    let is_of_decisions = visit.parameter("log") == Some("decisions");
+    let tab = if is_of_decisions { AuditTab::Decisions } else { AuditTab::Changes };
+    let kinds = KINDS.iter().filter(|kind| **kind != "token" || visit.may(Right::Admin));
+    let kinds = kinds.map(|kind| (*kind).to_owned()).collect();
+    let mut audit = Audit { tab, filter, kinds, ..Audit::default() };
+    let names: &[&str] = if is_of_decisions {
+        &["client", "rule_id", "action", "tenant", "since", "until"]
+    } else {
+        &["actor", "kind", "entry", "tenant", "since", "until"]
+    };
+    let mut query: Vec<(&str, &str)> =
+        names.iter().filter_map(|name| Some((*name, visit.parameter(name)?))).collect();
+    let filters = query.clone();
+    query.push(("limit", PAGE));
+    query.extend(visit.parameter("before").map(|before| ("before", before)));
+    let log = if is_of_decisions { "/api/v1/audit/decisions" } else { "/api/v1/audit" };
+    match visit.get(log, &query).await {
+        Ok(response) => {
+            let link = |before: &str| {
+                let word = if is_of_decisions { "decisions" } else { "changes" };
+                let mut parameters = vec![("log", word)];
+                parameters.extend(&filters);
+                parameters.push(("before", before));
+                path::with_query("", &parameters).trim_start_matches('?').to_owned()
+            };
+            audit.paging = Paging {
+                next: response.next("before").map(|before| link(&before)),
+                first: visit.parameter("before").map(|_| link("")),
+                total: None,
+            };
+            if is_of_decisions {
+                let DecisionsJson { records } = response.json()?;
+                let rows = records.into_iter().map(DecisionJson::into_row).collect();
+                audit.decisions = Section::Ready(rows);
+            } else {
+                let ChangesJson { records } = response.json()?;
+                audit.changes = Section::Ready(records.into_iter().map(row_of).collect());
+            }
+        }
+        Err(problem) => {
+            audit.changes = Section::Failed(problem.failure());
+            audit.decisions = Section::Failed(problem.failure());
+        }
+    }
+    Ok(audit)
+}
+
+fn row_of(change: ChangeJson) -> AuditRow {
+    let text = |value: &Option<JsonValue>| {
+        value.as_ref().and_then(|value| to_yaml(value).ok()).unwrap_or_default()
+    };
+    AuditRow {
+        revision: change.revision,
+        at: time_of(&change.at).unwrap_or_default(),
+        summary: summary(&change),
+        diff: diff(&text(&change.was), &text(&change.becomes)),
+        actor: change.actor,
+        role: change.role,
+        address: change.address,
+        kind: change.kind,
+        entry: change.entry,
+        action: change.action,
+    }
+}
+
+/// What a change did, in one line: "limit 5 → 10".
+pub(super) fn summary(change: &ChangeJson) -> String {
+    let (Some(JsonValue::Object(was)), Some(JsonValue::Object(becomes))) =
+        (&change.was, &change.becomes)
+    else {
+        return match (&change.was, &change.becomes) {
+            (None, Some(_)) => "created".to_owned(),
+            (Some(_), None) => "removed".to_owned(),
+            _ => change.action.clone(),
+        };
+    };
+    let mut names: Vec<&String> = was.keys().chain(becomes.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let changed: Vec<String> = names
+        .into_iter()
+        .filter(|name| was.get(*name) != becomes.get(*name))
+        .map(|name| match (was.get(name), becomes.get(name)) {
+            (Some(old), Some(new)) => format!("{name} {} → {}", shown(old), shown(new)),
+            (None, Some(new)) => format!("{name} {}", shown(new)),
+            _ => format!("without {name}"),
+        })
+        .collect();
+    let more = changed.len().saturating_sub(MAX_FIELDS);
+    let text = changed.into_iter().take(MAX_FIELDS).collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{text} and {more} more") } else { text }
+}
+
+fn shown(value: &JsonValue) -> String {
+    let text = match value {
+        JsonValue::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    if text.chars().count() <= MAX_VALUE_CHARS {
+        return text;
+    }
+    text.chars().take(MAX_VALUE_CHARS).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_change_is_one_line() {
+        let check = |was: JsonValue, becomes: JsonValue, expected: &str| {
+            let change = json!({
+                "revision": 2, "at": "", "actor": "a", "role": "admin", "address": null,
+                "kind": "rule", "entry": "r", "action": "update", "was": was, "becomes": becomes,
+            });
+            let change: ChangeJson = serde_json::from_value(change).expect("a change");
+            assert_eq!(summary(&change), expected);
+        };
+        check(json!({"limit": 5}), json!({"limit": 10}), "limit 5 → 10");
+        check(json!(null), json!({"limit": 10}), "created");
+        check(json!({"limit": 10}), json!(null), "removed");
+        check(json!({"a": 1}), json!({"b": "x"}), "without a, b x");
+        let (one, two) =
+            (json!({"a": 1, "b": 1, "c": 1, "d": 1}), json!({"a": 2, "b": 2, "c": 2, "d": 2}));
+        check(one, two, "a 1 → 2, b 1 → 2, c 1 → 2 and 1 more");
+    }
+}

@@ -1,0 +1,246 @@
+//! The forms of a rule: preview, save, another state, delete, restore.
+
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
+use axum::response::Response;
+use http::{HeaderName, HeaderValue, Method};
+use serde::Deserialize;
+use serde_json::{Value as JsonValue, json};
+use tollgate::rules::document::RuleDocument;
+use tollgate::rules::{Format, Source, to_yaml};
+use tollgate_dashboard::model::{
+    EditMode, EditedRule, Finding, FindingKind, Notice, RuleState, Tab,
+};
+use tollgate_dashboard::{Page, path};
+
+use super::rule::{RuleEdit, SavedRule, edited};
+use super::{local_path, path_of};
+use crate::edge::ui::api::{if_absent, if_match, segment};
+use crate::edge::ui::chrome::refused as refusal;
+use crate::edge::ui::form::Form;
+use crate::edge::ui::notice;
+use crate::edge::ui::page::{html, refused, see_other};
+use crate::edge::ui::page_problem::PageProblem;
+use crate::edge::ui::rule_form::{put_into, typed};
+use crate::edge::ui::rule_text::{CheckedRule, yaml_of};
+use crate::edge::ui::visit::{FormVisit, Visit};
+
+/// The policy at a revision, as the API shows it.
+#[derive(Debug, Deserialize)]
+struct RevisionJson {
+    rules: Vec<JsonValue>,
+}
+
+/// Previews or saves a rule.
+pub(in crate::edge::ui) async fn edit(
+    rule_id: Result<Path<String>, PathRejection>,
+    FormVisit { visit, form }: FormVisit,
+) -> Response {
+    visit
+        .show(|visit| async move {
+            let saved = visit.saved_rule(&path_of(rule_id)?).await?;
+            edit_rule(&visit, &form, Some(saved)).await
+        })
+        .await
+}
+
+/// Previews or saves a new rule.
+pub(in crate::edge::ui) async fn edit_new(FormVisit { visit, form }: FormVisit) -> Response {
+    visit.show(|visit| async move { edit_rule(&visit, &form, None).await }).await
+}
+
+async fn edit_rule(
+    visit: &Visit,
+    form: &Form,
+    saved: Option<SavedRule>,
+) -> Result<Response, PageProblem> {
+    let mut edit = edit_of(form);
+    let (checked, mut refused_to) = (visit.checked(&edit.yaml), None);
+    match form.text("do") {
+        Some("save") => {}
+        Some("as_form") if checked.rule.is_some() => edit.mode = EditMode::Form,
+        Some("as_form") => {
+            let text = "The text has errors: correct them, then it can be shown as a form.";
+            refused_to = Some(refusal(text.to_owned()));
+        }
+        Some("as_yaml") => {
+            edit.mode = EditMode::Yaml;
+            edit.typed = None;
+        }
+        _ => edit.has_effect = true,
+    }
+    if form.text("do") != Some("save") {
+        let page = edited(visit, saved, edit, checked).await?;
+        return Ok(html(page_of(visit, page, refused_to)));
+    }
+    match save(visit, form, saved.as_ref(), &checked).await {
+        Ok(rule_id) => {
+            let revision = visit.ui.app.policy_source.in_force().revision.number;
+            let next = local_path(form.text("next")).unwrap_or_else(|| path::rule(&rule_id));
+            Ok(see_other(&notice::with(&next, "saved", Some(revision))))
+        }
+        Err(problem) if is_of_form(&problem) => {
+            let findings = problem.problems.iter().map(|flaw| Finding {
+                kind: FindingKind::Error,
+                field: flaw.field.clone(),
+                line: None,
+                message: flaw.message.clone(),
+                advice: flaw.advice.clone(),
+            });
+            let mut checked = checked;
+            let is_new = !checked.findings.iter().any(|it| it.kind == FindingKind::Error);
+            checked.findings.extend(findings.filter(|_| is_new));
+            let page = edited(visit, saved, edit, checked).await?;
+            let why = Some(refusal(problem.sentence()));
+            Ok(refused(page_of(visit, page, why), &problem))
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+fn page_of(visit: &Visit, rule: EditedRule, why: Option<Notice>) -> String {
+    let mut chrome = visit.chrome(Tab::Rules);
+    chrome.notice = why.or(chrome.notice);
+    Page::Rule(Box::new(rule)).html(&chrome)
+}
+
+/// Whether a person can put a problem right in the form.
+fn is_of_form(problem: &PageProblem) -> bool {
+    matches!(problem.status.as_u16(), 400 | 403 | 409 | 412 | 413 | 422)
+}
+
+/// The edited rule, in the text or in the fields of a form.
+fn edit_of(form: &Form) -> RuleEdit {
+    let yaml = form.one("yaml").unwrap_or_default().to_owned();
+    let edit = RuleEdit { mode: EditMode::Yaml, yaml, typed: None, has_effect: false };
+    if form.text("mode") == Some("yaml") {
+        return edit;
+    }
+    let source = Source::parse_item_as(&edit.yaml, "rules", Format::Yaml);
+    let before = source.document.rules.first().map(serde_json::to_value);
+    let before = before.and_then(Result::ok).unwrap_or_default();
+    let fields = typed(form);
+    let document = put_into(&before, &fields);
+    let source = Source::parse_item(&document.to_string(), "rules");
+    let read = source.document.rules.first().filter(|_| source.problems.is_empty());
+    let yaml = read.map_or_else(|| to_yaml(&document).unwrap_or_default(), yaml_of);
+    // What cannot be read stays in its field as it was typed.
+    let typed = read.is_none().then_some(fields);
+    RuleEdit { mode: EditMode::Form, yaml, typed, ..edit }
+}
+
+/// Saves a rule through the API; returns its id.
+async fn save(
+    visit: &Visit,
+    form: &Form,
+    saved: Option<&SavedRule>,
+    checked: &CheckedRule,
+) -> Result<String, PageProblem> {
+    let Some(rule) = checked.rule.as_ref().filter(|_| checked.is_valid()) else {
+        return Err(PageProblem::invalid("the rule has errors, so it was not saved"));
+    };
+    let condition = match saved {
+        Some(_) => condition_of(form)?,
+        None => Some(if_absent()),
+    };
+    let rule_id = saved.map_or(&rule.rule_id, |saved| &saved.rule.rule_id);
+    put(visit, rule_id, rule, condition).await?;
+    Ok(rule_id.clone())
+}
+
+async fn put(
+    visit: &Visit,
+    rule_id: &str,
+    rule: &RuleDocument,
+    condition: Option<(HeaderName, HeaderValue)>,
+) -> Result<(), PageProblem> {
+    let body = serde_json::to_string(rule).map_err(|_| PageProblem::internal("no JSON"))?;
+    let path = format!("/api/v1/rules/{}", segment(rule_id));
+    let fields: Vec<_> = condition.into_iter().collect();
+    visit.call(Method::PUT, &path, &[], &fields, Some(body)).await?;
+    Ok(())
+}
+
+/// The condition that a rule still has the version that the form is based on.
+fn condition_of(form: &Form) -> Result<Option<(HeaderName, HeaderValue)>, PageProblem> {
+    let Some(text) = form.text("version") else { return Ok(None) };
+    let version = text.parse().map_err(|_| PageProblem::invalid("version: a number"))?;
+    Ok(Some(if_match(version)))
+}
+
+/// Enforces, shadows or disables a rule.
+pub(in crate::edge::ui) async fn set_state(
+    rule_id: Result<Path<String>, PathRejection>,
+    FormVisit { visit, form }: FormVisit,
+) -> Response {
+    visit
+        .show(|visit| async move {
+            let rule_id = path_of(rule_id)?;
+            let word = form.required("state")?;
+            let known = RuleState::ALL.into_iter().find(|(_, known)| *known == word);
+            let (state, _) =
+                known.ok_or_else(|| PageProblem::invalid("state: enforced, shadow or disabled"))?;
+            let saved = visit.saved_rule(&rule_id).await?;
+            let (patch, done) = match state {
+                RuleState::Disabled => (json!({"enabled": false}), "disabled"),
+                RuleState::Shadow => (json!({"enabled": null, "action": "log_only"}), "shadowed"),
+                RuleState::Enforced => {
+                    let action = if saved.rule.throttle.is_some() { "throttle" } else { "reject" };
+                    (json!({"enabled": null, "action": action}), "enforced")
+                }
+            };
+            let fields: Vec<_> = condition_of(&form)?.into_iter().collect();
+            let path = format!("/api/v1/rules/{}", segment(&rule_id));
+            visit.call(Method::PATCH, &path, &[], &fields, Some(patch.to_string())).await?;
+            Ok(back(&form, &rule_id, done, None))
+        })
+        .await
+}
+
+/// Deletes a rule.
+pub(in crate::edge::ui) async fn delete(
+    rule_id: Result<Path<String>, PathRejection>,
+    FormVisit { visit, form }: FormVisit,
+) -> Response {
+    visit
+        .show(|visit| async move {
+            let rule_id = path_of(rule_id)?;
+            let fields: Vec<_> = condition_of(&form)?.into_iter().collect();
+            let path = format!("/api/v1/rules/{}", segment(&rule_id));
+            visit.call(Method::DELETE, &path, &[], &fields, None).await?;
+            Ok(see_other(&notice::with(path::RULES, "deleted", None)))
+        })
+        .await
+}
+
+/// Restores a rule as it was after a revision.
+pub(in crate::edge::ui) async fn restore(
+    rule_id: Result<Path<String>, PathRejection>,
+    FormVisit { visit, form }: FormVisit,
+) -> Response {
+    visit
+        .show(|visit| async move {
+            let rule_id = path_of(rule_id)?;
+            let revision = form.required("revision")?;
+            let revision: u64 =
+                revision.parse().map_err(|_| PageProblem::invalid("revision: a number"))?;
+            let policy: RevisionJson =
+                visit.read(&format!("/api/v1/policy/revisions/{revision}"), &[]).await?;
+            let is_it = |rule: &&JsonValue| rule["rule_id"] == rule_id.as_str();
+            let Some(rule) = policy.rules.iter().find(is_it) else {
+                let detail = format!("at revision {revision} there was no rule {rule_id}");
+                return Err(PageProblem::not_found(detail));
+            };
+            let path = format!("/api/v1/rules/{}", segment(&rule_id));
+            visit.send(Method::PUT, &path, &[], rule).await?;
+            let now = visit.ui.app.policy_source.in_force().revision.number;
+            Ok(back(&form, &rule_id, "restored", Some(now)))
+        })
+        .await
+}
+
+/// Leads back to the page of the form, or to that of the rule.
+fn back(form: &Form, rule_id: &str, word: &str, number: Option<u64>) -> Response {
+    let next = local_path(form.text("next")).unwrap_or_else(|| path::rule(rule_id));
+    see_other(&notice::with(&next, word, number))
+}
