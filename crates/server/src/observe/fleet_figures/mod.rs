@@ -77,7 +77,7 @@ pub(crate) struct NodeStatus {
 }
 
 impl NodeStatus {
-    /// How the store is, as the node sees it: memory, up, partly_up or down.
+    /// How the store is, as the node sees it: memory, up, `partly_up` or down.
     pub(crate) const fn store_state(&self) -> &'static str {
         match (self.store_servers_up, self.store_servers) {
             (_, 0) => "memory",
@@ -278,7 +278,7 @@ impl Shared {
         });
         let tops: Vec<TopFigures> = tops.collect();
         let nodes = 1 + tops.len();
-        Merged { figures: merge_top(own, &tops, ask.limit), nodes, silent: names(&others.silent) }
+        Merged { figures: merge_top(&own, &tops, ask.limit), nodes, silent: names(&others.silent) }
     }
 
     /// The counts, at most a second old.

@@ -93,11 +93,11 @@ impl From<StatsFigures> for SentStats {
 }
 
 /// Adds the top lists of nodes up.
-pub(super) fn merge_top(own: TopFigures, others: &[TopFigures], limit: usize) -> TopFigures {
+pub(super) fn merge_top(own: &TopFigures, others: &[TopFigures], limit: usize) -> TopFigures {
     let list = |list: fn(&TopFigures) -> &RankedList| {
         let mut sum = RankingSum::default();
         let has_others = !others.is_empty();
-        for figures in others.iter().chain([&own]).map(list) {
+        for figures in others.iter().chain([own]).map(list) {
             // A name that a node did not send may have as many requests there as the next one of its list.
             sum.may_lack += figures.may_lack + if has_others { figures.next } else { 0 };
             figures.entries.iter().for_each(|entry| sum.add(entry.clone()));
@@ -193,11 +193,11 @@ mod tests {
         let top = |refused| TopFigures { refused, ..TopFigures::default() };
         let own = top(list(&[("t", "a", 5), ("t", "b", 4)], 2));
         let other = top(list(&[("t", "b", 4), ("u", "a", 1)], 0));
-        let merged = merge_top(own.clone(), std::slice::from_ref(&other), 2).refused;
+        let merged = merge_top(&own, std::slice::from_ref(&other), 2).refused;
         let names: Vec<(&str, u64)> =
             merged.entries.iter().map(|it| (it.name.as_str(), it.count)).collect();
         assert_eq!(names, [("b", 8), ("a", 5)]);
         assert_eq!((merged.may_lack, merged.next), (4, 1));
-        assert_eq!(merge_top(own, &[], 1).refused.may_lack, 1, "of one node nothing is missing");
+        assert_eq!(merge_top(&own, &[], 1).refused.may_lack, 1, "of one node nothing is missing");
     }
 }

@@ -56,7 +56,7 @@ pub(crate) struct NodeAnswer {
 /// The servers of the store, as a node sees them.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StoreAnswer {
-    /// memory, up, partly_up or down.
+    /// `memory`, `up`, `partly_up` or `down`.
     state: &'static str,
     /// How many servers the store has; 0 for counters in memory.
     servers: u32,
