@@ -112,7 +112,7 @@ fn navigation(chrome: &Chrome, current: Tab) -> Markup {
         .unwrap_or_default();
     let keeps_range = |tab| matches!(tab, Tab::Overview | Tab::Rules | Tab::Health);
     html! {
-        div.side {
+        header.side {
             a.brand href=(path::OVERVIEW) { (brand()) }
             nav aria-label="Pages" {
                 @for (tab, text, address) in TABS {
