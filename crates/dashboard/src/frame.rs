@@ -50,10 +50,10 @@ pub(crate) fn page(chrome: &Chrome, head: &Head, body: &Markup) -> Markup {
                             @if !head.about.is_empty() { p.dim { (t(&head.about)) } }
                         }
                         div.tools {
-                            @if head.has_range { (range(chrome)) }
                             span.live #live data-live=[head.is_live.then_some("")] {
                                 i aria-hidden="true" {} span.state { "as of" } " " (stamp(chrome))
                             }
+                            @if head.has_range { (range(chrome)) }
                         }
                     }
                     (banners(chrome))
