@@ -4,7 +4,9 @@
 const $ = (selector, within = document) => within.querySelector(selector);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 const announce = text => { const place = $("#announce"); if (place) place.textContent = text; };
-const digits = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });
+const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const small = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });
+const digits = value => (value >= 10 ? whole : small).format(value);
 
 // ---- Live parts --------------------------------------------------------------------------------------------------
 
@@ -145,7 +147,7 @@ class Cursor {
     const clock = isLong ? `${moment.slice(5, 10)} ${moment.slice(11, 16)}` : moment.slice(11, 19).replace(/:00$/, "");
     const figures = chart.series.map(({ name, class: kind, values }) => {
       const value = values[this.at];
-      return { name, kind, text: value === null || value === undefined ? "no data" : `${digits.format(value)}${chart.unit}` };
+      return { name, kind, text: value === null || value === undefined ? "no data" : `${digits(value)}${chart.unit}` };
     });
     const note = this.note(this.at);
     this.tip.replaceChildren(...[
@@ -259,6 +261,7 @@ function zoom(from, until) {
 /** The linter, the difference and the effect follow what is typed. */
 function preview(card) {
   const form = $("form", card);
+  // A field of a rule is called `action`, so the property of that name is the field.
   let waiting = 0;
   let last = null;
   const ask = async () => {
@@ -267,7 +270,7 @@ function preview(card) {
     const body = new URLSearchParams(new FormData(form));
     body.set("do", "preview");
     try {
-      const response = await fetch(form.action, { method: "POST", body, signal: last.signal, credentials: "same-origin" });
+      const response = await fetch(form.getAttribute("action"), { method: "POST", body, signal: last.signal, credentials: "same-origin" });
       if (!response.ok && response.status !== 422) return;
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
       for (const id of ["findings", "difference", "effect"]) {
@@ -351,7 +354,7 @@ document.addEventListener("click", event => {
 });
 // A form is sent once.
 document.addEventListener("submit", event => {
-  if (event.target.method !== "post") return;
+  if (event.target.getAttribute("method") !== "post") return;
   if (event.target.dataset.sent) event.preventDefault();
   else event.target.dataset.sent = "1";
 });

@@ -50,10 +50,10 @@ pub(crate) fn page(chrome: &Chrome, head: &Head, body: &Markup) -> Markup {
                             @if !head.about.is_empty() { p.dim { (t(&head.about)) } }
                         }
                         div.tools {
-                            @if head.has_range { (range(chrome)) }
                             span.live #live data-live=[head.is_live.then_some("")] {
                                 i aria-hidden="true" {} span.state { "as of" } " " (stamp(chrome))
                             }
+                            @if head.has_range { (range(chrome)) }
                         }
                     }
                     (banners(chrome))
@@ -114,7 +114,7 @@ fn navigation(chrome: &Chrome, current: Tab) -> Markup {
     };
     let keeps_range = |tab| matches!(tab, Tab::Overview | Tab::Rules | Tab::Health);
     html! {
-        div.side {
+        header.side {
             a.brand href=(path::OVERVIEW) { (brand()) }
             nav aria-label="Pages" {
                 @for (tab, text, address) in TABS.iter().filter(|it| !chrome.hidden.contains(&it.0)) {

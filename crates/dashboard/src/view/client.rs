@@ -78,6 +78,7 @@ fn who(chrome: &Chrome, model: &Client) -> Markup {
         section.card.who-card {
             div {
                 h2 {
+                    @if model.identifiers.is_empty() { "(none)" }
                     @for part in &model.identifiers {
                         span { span.id { (t(&part.value)) } " " span.tag.text { (t(&part.identifier_type)) } }
                     }

@@ -296,9 +296,19 @@ fn nothing_is_offered_where_nothing_can_be_changed() {
 #[test]
 fn the_script_and_the_style_load_nothing_from_elsewhere() {
     for asset in asset::ALL {
-        for foreign in
-            ["http:", "https:", "//cdn", "@import", "eval(", "insertAdjacentHTML", "document.write"]
-        {
+        for foreign in [
+            "form.action",
+            "form.method",
+            "target.method",
+            "target.action",
+            "http:",
+            "https:",
+            "//cdn",
+            "@import",
+            "eval(",
+            "insertAdjacentHTML",
+            "document.write",
+        ] {
             let content = asset.content.replace("http://www.w3.org/2000/svg", "");
             assert!(!content.contains(foreign), "{}: {foreign}", asset.path());
         }

@@ -7,9 +7,10 @@ use crate::browser::{Browser, encoded, put_rule};
 
 const HOSTILE: &str = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u{202e}\u{200b}\u{1b}[31m&amp;</textarea></title>";
 
-/// The texts that must not be on a page as they are.
-const RAW: [&str; 6] =
-    ["<script>alert", "<img src=x", "\u{202e}", "\u{200b}", "\u{1b}", "</textarea></title>"];
+/// Markup that must not be on a page as it is.
+const MARKUP: [&str; 3] = ["<script>alert", "<img src=x", "</textarea></title>"];
+/// Characters that must not be on a page as they are, except in fields of forms, which are sent as they were typed.
+const INVISIBLE: [char; 3] = ['\u{202e}', '\u{200b}', '\u{1b}'];
 
 fn json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
@@ -182,7 +183,33 @@ fn hostile_texts_are_shown_as_text_on_every_page() {
 }
 
 fn assert_clean(path: &str, text: &str) {
-    for raw in RAW {
-        assert!(!text.contains(raw), "{path} has {raw:?}: {text}");
+    for markup in MARKUP {
+        assert!(!text.contains(markup), "{path} has {markup:?}: {text}");
     }
+    let shown = without_fields(text);
+    let found =
+        shown.find(INVISIBLE).map(|at| shown[..at].chars().rev().take(300).collect::<String>());
+    let before = found.map(|before| before.chars().rev().collect::<String>());
+    assert_eq!(before, None, "{path} has an invisible character after this");
+}
+
+/// A page without what is in the fields of its forms.
+fn without_fields(text: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    let fields = [(" value=\"", '"'), ("<textarea", '<')];
+    while let Some((at, start, end)) =
+        fields.iter().filter_map(|(start, end)| Some((rest.find(start)?, *start, *end))).min()
+    {
+        shown.push_str(&rest[..at]);
+        let inside = &rest[at + start.len()..];
+        rest = &inside[inside.find(end).map_or(inside.len(), |end| end + 1)..];
+    }
+    shown + rest
+}
+
+#[test]
+fn fields_are_left_out_of_what_is_shown() {
+    let page = "a<input value=\"b\">c<textarea name=x>d</textarea>e<option value=\"f\">g";
+    assert_eq!(without_fields(page), "a>c/textarea>e<option>g");
 }

@@ -43,7 +43,7 @@ pub(super) async fn gather(visit: &Visit) -> Result<Overview, PageProblem> {
         rules_figures(own.values(), &visit.range())
     };
     let mut overview = Overview {
-        first_check: figures.is_empty().then(|| first_check(visit)),
+        first_check: (visit.may(Right::Viewer) && figures.is_empty()).then(|| first_check(visit)),
         requests: figures.requests(),
         refused_share: figures.refused_share(),
         check_p99_ms: figures.check_p99_ms(),
