@@ -102,7 +102,7 @@ fn totals_of_the_statistics_are_requests() {
     }
     let stats = server.get_as_admin("/api/v1/stats").json();
     let expected = json!({"requests": 5, "allowed": 2, "refused": 1, "denied": 1, "throttled": 0,
-        "unlimited": 1, "error": 0});
+        "unlimited": 1, "error": 0, "degraded": 0});
     assert_eq!(stats["totals"], expected);
     assert_eq!(stats["bans"], json!({"in_force": 0, "made": 0, "not_made": 0}));
     assert_eq!(stats["rules"][0]["banned"], 0);

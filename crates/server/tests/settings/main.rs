@@ -141,6 +141,8 @@ fn every_setting_can_be_written() {
 admin: 127.0.0.1:9001
 grpc: 127.0.0.1:9002
 hosts: [tollgate.internal]
+dashboard: false
+recent_traffic: 8MiB
 catalog: postgres://tollgate@db.example/tollgate
 catalog_copy: copy.db
 envoy_config: ratelimit
@@ -206,6 +208,7 @@ idempotency: {{keys: 20, seconds: 30}}
     assert_eq!(settings.remote.deadline, Duration::from_millis(20));
     assert_eq!((settings.remote.failures, settings.remote.deny_cache.get()), (3, 100_000));
     assert_eq!(settings.remote.carry_over, Duration::from_hours(48));
+    assert!(!settings.dashboard && settings.recent_traffic == ByteSize::mebibytes(8));
     assert_eq!(settings.remote.probe_after, Duration::from_secs(2));
     assert_eq!(settings.remote.drift, Duration::from_millis(500));
     assert_eq!(settings.check_auth, CheckAuth::Token);

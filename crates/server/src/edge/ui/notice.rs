@@ -3,18 +3,21 @@
 
 use tollgate_dashboard::model::{Notice, Severity};
 
-/// The words, and the sentences that stand for them. `N` is the number beside the word.
+/// Where the number is in a sentence.
+const NUMBER: &str = "{n}";
+
+/// The words, and the sentences that stand for them. `{n}` is the number beside the word.
 const NOTICES: &[(&str, &str)] = &[
-    ("saved", "Saved as revision N."),
+    ("saved", "Saved as revision {n}."),
     ("unchanged", "Nothing was different, so nothing was changed."),
     ("deleted", "Deleted. The rule applies to no request any more."),
     ("enforced", "The rule is enforced from now on."),
     ("shadowed", "The rule counts and reports from now on, and refuses nothing."),
     ("disabled", "The rule is off from now on."),
-    ("restored", "Restored, as revision N."),
-    ("rolled-back", "The policy is as it was before, as revision N."),
-    ("reset", "Counters were reset: N."),
-    ("refunded", "Counters that got the charge back: N."),
+    ("restored", "Restored, as revision {n}."),
+    ("rolled-back", "The policy is as it was before, as revision {n}."),
+    ("reset", "Counters were reset: {n}."),
+    ("refunded", "Counters that got the charge back: {n}."),
     ("tier-set", "The client is in its new tier."),
     ("tier-removed", "The client was taken out of its tier."),
     ("override-set", "The exception holds from now on."),
@@ -31,11 +34,9 @@ pub(super) fn of(word: &str, number: Option<&str>) -> Option<Notice> {
     let (_, sentence) = NOTICES.iter().find(|(known, _)| *known == word)?;
     let number = number.and_then(|text| text.parse::<u64>().ok());
     let text = match number {
-        Some(number) => sentence.replace('N', &number.to_string()),
-        None => sentence.replace(" as revision N", "").replace(": N", ""),
+        Some(number) => sentence.replace(NUMBER, &number.to_string()),
+        None => sentence.replace(" as revision {n}", "").replace(": {n}", ""),
     };
-    let is_about_number = sentence.contains('N');
-    let text = if is_about_number { text } else { (*sentence).to_owned() };
     Some(Notice { severity: Severity::Info, text, link: None })
 }
 

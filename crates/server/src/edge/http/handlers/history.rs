@@ -29,7 +29,7 @@ pub(crate) struct HistoryAnswer {
     /// The figures of the node; null for administrators of a tenant.
     node: Option<NodeHistory>,
     /// The policies that came into force within the range, the oldest first.
-    revisions: Vec<RevisionAnswer>,
+    revisions: Vec<RevisionInForce>,
     /// The rules that decided something within the range; for administrators of a tenant, those of the tenant.
     rules: Vec<RuleHistoryAnswer>,
 }
@@ -75,7 +75,7 @@ pub(crate) struct QuantilesAnswer {
 
 /// When a policy came into force on this node.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct RevisionAnswer {
+pub(crate) struct RevisionInForce {
     /// When, in RFC 3339.
     #[schema(format = DateTime)]
     at: String,
@@ -172,7 +172,7 @@ pub(crate) async fn history(
     let now = app.now();
     let figures = app.history.figures(now, range);
     let rules = app.history.rules(now, range, |rule_id| app.is_rule_of(rule_id, tenant.as_deref()));
-    let revisions = figures.revisions.iter().map(|mark| RevisionAnswer {
+    let revisions = figures.revisions.iter().map(|mark| RevisionInForce {
         at: rfc_3339_exact(mark.at),
         revision: mark.revision,
         rules: mark.rules,

@@ -135,7 +135,13 @@ fn the_true_top_20_of_three_nodes_are_within_the_25_that_are_shown() {
         for request in 0..300_000_u64 {
             let name = zipf.draw();
             let node = &mut nodes[(request % 3) as usize];
-            count(node, 940 + request / 5_000, "", &format!("client-{name}"), name.is_multiple_of(7));
+            count(
+                node,
+                940 + request / 5_000,
+                "",
+                &format!("client-{name}"),
+                name.is_multiple_of(7),
+            );
             *exact.entry(name).or_default() += 1;
         }
         let mut sum = RankingSum::default();
