@@ -160,10 +160,10 @@ fn a_tenant_sees_and_changes_its_own_on_every_page() {
         assert!(matches!(refused.status, 403 | 404), "{path}: {refused:?}");
     }
     assert_eq!(policy(&server), before, "operators wrote all of it");
-    let own = "rule_id: acme_own\nlimit: 1\nwindow: 1m\nidentifier_type: user_id\ntenant: acme\n";
+    let own = "rule_id: acme.own\nlimit: 1\nwindow: 1m\nidentifier_type: user_id\ntenant: acme\n";
     let fields = [("do", "save"), ("mode", "yaml"), ("yaml", own)];
     let made = browser.post("/ui/new-rule", &fields);
     assert_eq!(made.status, 303, "{made:?}");
-    let deleted = browser.post("/ui/rules/acme_own/delete", &[]);
+    let deleted = browser.post("/ui/rules/acme.own/delete", &[]);
     assert_eq!(deleted.status, 303, "{deleted:?}");
 }

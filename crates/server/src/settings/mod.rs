@@ -11,6 +11,7 @@ mod checks;
 mod envoy;
 pub mod exposure;
 mod gateway;
+mod idempotency;
 mod identity;
 mod jwt;
 mod layers;
@@ -43,6 +44,7 @@ pub use api_versions::VersionNotice;
 pub use audit::Audit;
 pub use envoy::EnvoySettings;
 pub use gateway::GatewaySettings;
+pub use idempotency::IdempotencySettings;
 pub use layers::{EffectiveSetting, FLAGGED, flag, variable};
 pub use listen_address::ListenAddress;
 pub use log::{LogFormat, LogLevel};
@@ -393,13 +395,4 @@ impl Limits {
             entries_per_tenant: self.entries_per_tenant,
         }
     }
-}
-
-/// How long responses are kept for repeated calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IdempotencySettings {
-    /// The most responses.
-    pub keys: usize,
-    /// The longest time.
-    pub kept_for: Duration,
 }

@@ -6,7 +6,7 @@ use tollgate_dashboard::asset::Asset;
 
 use super::page_problem::PageProblem;
 
-/// A file. It is the same for everybody, so nobody has to be signed in.
+/// A file. It is the same for all visitors, signed in or not.
 pub(super) async fn asset(uri: Uri, headers: HeaderMap) -> Response {
     let Some(asset) = Asset::find(uri.path()) else {
         let detail = "there is no such file; another version of the server may have had it";

@@ -13,7 +13,7 @@ pub(super) fn is_of_another_site(uri: &Uri, headers: &HeaderMap) -> bool {
         return true;
     }
     let Some(origin) = headers.get(ORIGIN) else { return false };
-    let host = uri.authority().map(|authority| authority.as_str());
+    let host = uri.authority().map(http::uri::Authority::as_str);
     let host = host.or_else(|| headers.get(HOST)?.to_str().ok());
     let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
     let is_own = match (origin, host) {

@@ -4,6 +4,7 @@
 mod nodes;
 mod query;
 mod sealed;
+mod sending;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -118,7 +119,7 @@ pub(crate) struct FleetFigures {
     parts: Mutex<FigureParts>,
     /// Queries of this node that wait for responses.
     pending: Mutex<HashMap<FigureNumber, mpsc::Sender<(NodeName, FigureResponse)>>>,
-    cached: Mutex<HashMap<FigureQuery, (Stopwatch, Responses)>>,
+    cached: Mutex<HashMap<FigureQuery, (Stopwatch, NodeResponses)>>,
     /// Queries of other nodes, until they are responded to.
     waiting: mpsc::Sender<(FigureHead, FigureQuery)>,
     queries: Mutex<Option<mpsc::Receiver<(FigureHead, FigureQuery)>>>,
@@ -126,7 +127,7 @@ pub(crate) struct FleetFigures {
 
 /// What other nodes responded, and which of them did not.
 #[derive(Clone, Debug, Default)]
-struct Responses {
+struct NodeResponses {
     responses: Vec<FigureResponse>,
     silent: Vec<NodeName>,
 }
@@ -197,7 +198,7 @@ impl FleetFigures {
         true
     }
 
-    fn cached(&self, query: &FigureQuery) -> Option<Responses> {
+    fn cached(&self, query: &FigureQuery) -> Option<NodeResponses> {
         let cached = self.cached.lock();
         let (since, responses) = cached.get(query)?;
         (since.elapsed() < CACHED_FOR).then(|| responses.clone())
@@ -210,7 +211,7 @@ impl FleetFigures {
         secret: &FleetSecret,
         query: &FigureQuery,
         now: Timestamp,
-    ) -> Responses {
+    ) -> NodeResponses {
         if let Some(cached) = self.cached(query) {
             return cached;
         }
@@ -242,7 +243,7 @@ impl FleetFigures {
             // Those that did not respond by then are silent.
             let _ = timeout(QUERY_TIMEOUT, asking).await;
         }
-        let responses = Responses { responses, silent };
+        let responses = NodeResponses { responses, silent };
         let mut cached = self.cached.lock();
         if cached.len() >= MAX_CACHED {
             cached.clear();
@@ -294,12 +295,12 @@ impl Shared {
         Merged { figures, nodes, silent: names(&others.silent) }
     }
 
-    async fn others(&self, scope: FigureScope, query: FigureQuery) -> Responses {
+    async fn others(&self, scope: FigureScope, query: FigureQuery) -> NodeResponses {
         match (scope, self.remote_journal.mailbox(), self.fleet.secret()) {
             (FigureScope::Fleet, Some(mailbox), Some(secret)) => {
                 self.fleet_figures.ask(mailbox, secret, &query, self.now()).await
             }
-            _ => Responses::default(),
+            _ => NodeResponses::default(),
         }
     }
 
@@ -362,41 +363,6 @@ impl Shared {
             }
         };
         tokio::join!(announcing, responding);
-    }
-
-    async fn announce(&self, mailbox: &Mailbox, secret: &FleetSecret) {
-        let Some(number) = FigureNumber::random() else { return };
-        let (kind, sender) = (FigureMessageKind::Announcement, self.fleet_figures.node);
-        let head = FigureHead { kind, sender, receiver: None, number };
-        let content = serde_json::to_vec(&self.announcement(self.now())).unwrap_or_default();
-        let Some(texts) = head.seal(secret, &content) else { return };
-        if let Err(error) = mailbox.send(Mailbox::ALL_NODES, &texts).await {
-            tracing::debug!("this node cannot announce itself: {error}");
-        }
-    }
-
-    async fn respond_with_figures(
-        &self,
-        mailbox: &Mailbox,
-        secret: &FleetSecret,
-        asked: FigureHead,
-        query: FigureQuery,
-    ) {
-        let response = match query {
-            FigureQuery::Top(ask) => {
-                let limit = ask.limit.min(SENT_ENTRIES);
-                FigureResponse::Top(self.own_top(TopAsk { limit, ..ask }).await)
-            }
-            FigureQuery::Stats => FigureResponse::Stats(self.own_stats().into()),
-        };
-        let (kind, number) = (FigureMessageKind::Response, asked.number);
-        let (sender, receiver) = (self.fleet_figures.node, Some(asked.sender));
-        let head = FigureHead { kind, sender, receiver, number };
-        let content = serde_json::to_vec(&response).unwrap_or_default();
-        let Some(texts) = head.seal(secret, &content) else { return };
-        if let Err(error) = mailbox.send(&asked.sender.text(), &texts).await {
-            tracing::debug!("figures were not sent to another node: {error}");
-        }
     }
 }
 

@@ -39,14 +39,14 @@ pub(in crate::edge::ui) async fn edit(
     visit
         .show(|visit| async move {
             let saved = visit.saved_rule(&path_of(rule_id)?).await?;
-            edit_rule(&visit, &form, Some(saved)).await
+            Box::pin(edit_rule(&visit, &form, Some(saved))).await
         })
         .await
 }
 
 /// Previews or saves a new rule.
 pub(in crate::edge::ui) async fn edit_new(FormVisit { visit, form }: FormVisit) -> Response {
-    visit.show(|visit| async move { edit_rule(&visit, &form, None).await }).await
+    visit.show(|visit| async move { Box::pin(edit_rule(&visit, &form, None)).await }).await
 }
 
 async fn edit_rule(
