@@ -294,8 +294,7 @@ mod tests {
         assert_eq!((course.start, course.step_seconds), (Time::from_secs(1_000), 10));
         assert_eq!(course.allowed, [None, None, None, None, Some(2.0), Some(1.0)]);
         assert_eq!(course.refused, [None, None, None, None, Some(0.0), Some(3.0)]);
-        assert_eq!(figures.requests().value, 4.0);
-        assert_eq!(figures.refused_share().value, 0.5);
+        assert_eq!(vec![figures.requests().value, figures.refused_share().value], [4.0, 0.5]);
         assert_eq!(figures.refused_share().course, [0.0, 0.75]);
     }
 
