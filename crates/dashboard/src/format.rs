@@ -244,7 +244,7 @@ mod tests {
         check(counted(1, "client"), "1 client");
         check(counted(0, "client"), "0 clients");
         check(rate(2_184.4), "2,184");
-        check(rate(3.14), "3.1");
+        check(rate(3.13), "3.1");
         check(rate(0.5), "0.5");
         check(rate(0.0001), "<0.01");
         check(rate(f64::NAN), "0");
