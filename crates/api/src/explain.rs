@@ -88,6 +88,9 @@ pub enum ListName {
 pub struct RuleExplanation {
     /// The rule.
     pub rule_id: String,
+    /// Of a candidate: the rule that it is tried beside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidate_of: Option<String>,
     /// Whether it applies.
     pub applies: bool,
     /// The first condition that is not fulfilled, or what was matched.

@@ -9,6 +9,7 @@ mod decision;
 mod explain;
 mod object;
 mod problem;
+mod recommendation;
 mod refund;
 mod request;
 mod response;
@@ -22,6 +23,7 @@ pub use explain::{
 };
 pub use object::Object;
 pub use problem::{DocumentProblem, ProblemBody};
+pub use recommendation::{RecommendationResponse, RecommendedRule};
 pub use refund::{Changed, DecisionBody};
 #[cfg(feature = "openapi")]
 pub use request::KeyTypeName;

@@ -29,6 +29,7 @@ use crate::settings::{ConfigArguments, ServeArguments};
 use crate::simulate::SimulateArguments;
 use crate::store::StoreCommand;
 use crate::tokens::TokensCommand;
+use crate::top::TopViewArguments;
 
 /// A distributed rate limiter.
 #[derive(Debug, Parser)]
@@ -91,6 +92,8 @@ pub(crate) enum Command {
     /// List and explain decisions that were made, and rank those who were refused.
     #[command(subcommand)]
     Decisions(DecisionsCommand),
+    /// Watch in a terminal who is refused, near a limit and busiest right now.
+    Top(TopViewArguments),
     /// Migrate the schema of a catalog to the newest version.
     Migrate(MigrateArguments),
     /// Write a backup of a catalog, also while a server uses it.

@@ -3,7 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
-use crate::traffic::InputError;
+use tollgate_server::settings::ByteSize;
+use tollgate_simulate::traffic::InputError;
 
 /// Problems were found in what was given.
 pub(crate) const FOUND_PROBLEMS: u8 = 1;
@@ -39,6 +40,14 @@ impl Failure {
         }
     }
 
+    /// The message, for a command that goes on.
+    pub(crate) fn into_message(self) -> String {
+        match self {
+            Self::Usage(message) | Self::Refused(message) => message,
+            Self::OutputClosed => "standard output is closed".to_owned(),
+        }
+    }
+
     /// Prints the message on standard error.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
@@ -66,6 +75,13 @@ impl From<io::Error> for Failure {
 
 impl From<InputError> for Failure {
     fn from(error: InputError) -> Self {
-        Self::Usage(error.to_string())
+        let InputError::TooMuchMemory { name, line, max_bytes } = error else {
+            return Self::Usage(error.to_string());
+        };
+        let max = ByteSize::new(max_bytes as u64);
+        Self::Usage(format!(
+            "{name} is too large: the requests up to line {line} take more than {max} of memory; allow more with \
+             --max-memory, save a third with --no-sort, or replay a part of the log"
+        ))
     }
 }

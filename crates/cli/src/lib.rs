@@ -13,9 +13,7 @@ mod manual;
 mod migrate;
 mod new_file;
 mod notify;
-mod outcome;
 mod output;
-mod percent;
 mod policy_file;
 mod recommend;
 mod remote;
@@ -23,14 +21,14 @@ mod rules;
 mod scenarios;
 mod serve;
 mod settings;
-pub mod simulate;
+mod simulate;
 mod store;
 mod summary;
 mod table;
 mod terminal;
 mod tokens;
+mod top;
 mod traces;
-pub mod traffic;
 
 use std::process::ExitCode;
 
@@ -89,6 +87,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Audit(arguments) => admin::audit(&arguments),
         Command::Stats(arguments) => admin::stats(&arguments),
         Command::Decisions(command) => admin::decisions(&command),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Store(command) => store::run(&command),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use tollgate::rules::candidate_id;
 use tollgate::store::{AnyStore, RemoteSettings, StoreUrl, StoredCounter};
 use tollgate::{Policy, Timestamp};
 use tollgate_catalog::{CatalogUrl, Filter, Kind};
@@ -163,20 +164,22 @@ async fn stored(url: &StoreUrl, key: &str) -> Result<Option<Vec<StoredCounter>>,
     store.stored_counters(key).await.map_err(|error| unreachable(error.to_string()))
 }
 
-/// The ids of all rules and of the limits of Envoy's files, by their tags.
+/// The ids of all rules, their candidates, and the limits of Envoy's files, by their tags.
 async fn rule_names(settings: &Settings) -> Result<BTreeMap<RuleTag, String>, Failure> {
     let mut ids = rule_ids(settings).await?;
     if let Some(directory) = &settings.envoy_config {
         ids.extend(limit_ids(directory, settings.envoy.repeated_domain()).map_err(Failure::usage)?);
     }
-    Ok(ids.into_iter().map(|id| (RuleTag::of(&id), id)).collect())
+    let candidates: Vec<String> = ids.iter().map(|id| candidate_id(id)).collect();
+    // Rules come last: where a candidate that may not exist has the same tag, the rule is named.
+    Ok(candidates.into_iter().chain(ids).map(|id| (RuleTag::of(&id), id)).collect())
 }
 
 async fn rule_ids(settings: &Settings) -> Result<Vec<String>, Failure> {
     if let Some(file) = &settings.rules {
         let text = PolicyText::read(&file.to_string_lossy())?;
         let policy = Policy::compile(&text.source).map_err(|problems| text.unusable(&problems))?;
-        return Ok(policy.rules().iter().map(|rule| (*rule.id).to_owned()).collect());
+        return Ok(policy.rules().iter().map(|rule| rule.written_id().to_string()).collect());
     }
     if !settings.uses_catalog() || is_missing(&settings.catalog) {
         return Ok(Vec::new());

@@ -6,6 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp as Moment;
 use tollgate::Timestamp;
+use unicode_width::UnicodeWidthChar as _;
 
 /// Digits in groups of three.
 pub(crate) fn grouped(number: u64) -> String {
@@ -94,15 +95,45 @@ pub(crate) fn lasting(seconds: f64) -> String {
         .map_or_else(|| format!("{seconds} s"), span)
 }
 
+/// How many marks a letter may have: those of a cluster are drawn into one cell, and more of them into the lines around.
+const MAX_MARKS: usize = 2;
+
 /// A text from elsewhere without characters that would do something to the terminal, or that make a line look like another:
-/// controls, marks of direction, and spaces and breaks that are not seen.
+/// controls, marks of direction, spaces and breaks that are not seen, and heaps of combining marks.
 pub(crate) fn printable(text: &str) -> String {
-    let is_unsafe = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
-    text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
+    // A mark without a letter would be drawn over what is left of the text.
+    let mut marks = MAX_MARKS;
+    let shown = text.chars().map(|c| {
+        let is_mark = c.width() == Some(0);
+        marks = if is_mark { marks.saturating_add(1) } else { 0 };
+        if is_unsafe(c) || (is_mark && marks > MAX_MARKS) { '\u{fffd}' } else { c }
+    });
+    shown.collect()
+}
+
+/// JSON for a terminal: the same value, with escapes for characters that would do something to it.
+pub(crate) fn printable_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        // Line breaks and the like are between values; inside of texts, JSON has escapes for them.
+        if is_unsafe(c) && !c.is_ascii_whitespace() {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                shown += &format!("\\u{unit:04x}");
+            }
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Whether a character is a control, or is not seen but changes how others are shown.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// An actor of the audit log: a token by its name and id, if it has a name.
@@ -175,6 +206,24 @@ mod tests {
             "a\u{fffd}[2J\u{fffd}\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}"
         );
         assert_eq!(printable("Zoë 中文 \u{1f600}"), "Zoë 中文 \u{1f600}");
+        // Letters with marks stay; heaps of marks, and marks without a letter, do not.
+        assert_eq!(printable("Zoe\u{308} हिन्दी"), "Zoe\u{308} हिन्दी");
+        assert_eq!(printable("e\u{301}\u{302}\u{303}"), "e\u{301}\u{302}\u{fffd}");
+        assert_eq!(printable("\u{301}a"), "\u{fffd}a");
+        for unseen in
+            ['\u{ad}', '\u{200d}', '\u{fe0f}', '\u{e0041}', '\u{3164}', '\u{9b}', '\u{7f}']
+        {
+            assert_eq!(printable(&format!("a{unseen}b")), "a\u{fffd}b", "{unseen:?}");
+        }
+    }
+
+    #[test]
+    fn json_for_a_terminal_has_the_same_value() {
+        let text = "{\n \"a\": \"\u{9b}2J\u{202e}中\u{e0041}\u{7f}\"\n}";
+        let shown = printable_json(text);
+        assert_eq!(shown, "{\n \"a\": \"\\u009b2J\\u202e中\\udb40\\udc41\\u007f\"\n}");
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        assert_eq!(value(&shown), value(text));
     }
 
     #[test]

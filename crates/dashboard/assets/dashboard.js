@@ -41,16 +41,24 @@ const parsed = html => {
 };
 
 let isPaused = false;
+// Parts that came while they could not be shown. The server sends each of them once.
+const held = new Map();
 
 function replace(id, html) {
   const old = document.getElementById(id);
   const fresh = parsed(html);
-  if (!old || !fresh || (isPaused && old.hasAttribute("data-pausable"))) return;
+  if (!old || !fresh) return;
   // What a person is reading with the pointer in a menu stays.
-  if (old.querySelector(".menu[open]")) return;
+  if ((isPaused && old.hasAttribute("data-pausable")) || old.querySelector(".menu[open]")) {
+    held.set(id, html);
+    return;
+  }
+  held.delete(id);
   morph(old, fresh);
   cursors.forEach(cursor => cursor.redraw(old));
 }
+
+const catchUp = () => [...held].forEach(([id, html]) => replace(id, html));
 
 function follow() {
   const address = document.body.dataset.events;
@@ -323,6 +331,7 @@ function pause(button) {
     isPaused = !isPaused;
     button.setAttribute("aria-pressed", String(isPaused));
     button.textContent = isPaused ? "Go on" : "Pause";
+    catchUp();
   });
 }
 
@@ -334,8 +343,52 @@ function drop(label) {
   label.addEventListener("drop", event => {
     event.preventDefault();
     over(false);
-    if (event.dataTransfer.files.length > 0) input.files = event.dataTransfer.files;
+    if (event.dataTransfer.files.length === 0) return;
+    input.files = event.dataTransfer.files;
+    input.dispatchEvent(new Event("change", { bubbles: true }));
   });
+}
+
+/** A file is sent in the background, so that it stays chosen for another try. */
+function upload(form) {
+  const [button, input] = [$("[type=submit]", form), $("input[type=file]", form)];
+  const max = Number(form.dataset.upload);
+  input.addEventListener("change", () => {
+    const isLarge = (input.files[0]?.size ?? 0) > max;
+    input.setCustomValidity(isLarge ? `Larger than ${whole.format(max / 1048576)} MiB: compress it with gzip, or choose a part of it.` : "");
+    input.reportValidity();
+  });
+  const say = text => {
+    const notice = Object.assign(document.createElement("div"), { className: "notice bad", textContent: text });
+    notice.setAttribute("role", "alert");
+    $("#problem").replaceChildren(notice);
+  };
+  const send = async () => {
+    const response = await fetch(form.getAttribute("action"), { method: "POST", body: new FormData(form), credentials: "same-origin" });
+    // The session has ended.
+    if (response.redirected) return location.assign(response.url);
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    const ids = ["problem", "rule-findings", "report"];
+    if (!page.getElementById("report")) return say($("h1", page.body)?.textContent ?? "The server refused the form.");
+    for (const id of ids) document.getElementById(id).replaceWith(document.adoptNode(page.getElementById(id)));
+    all("#report figure.plot").forEach(watch);
+    const first = $("#problem .notice, #report .tiles");
+    first?.scrollIntoView({ block: "nearest" });
+    if (!$("#problem .notice")) announce(`Simulated. ${all("#report .tile").map(it => it.textContent).join(". ")}`);
+  };
+  form.addEventListener("submit", event => {
+    event.preventDefault();
+    event.stopPropagation();
+    if (button.disabled) return;
+    const label = button.textContent;
+    button.disabled = true;
+    button.textContent = "Simulating…";
+    send()
+      .catch(() => say("The log could not be sent: the server is not reachable, or refused it before it was read."))
+      .finally(() => { button.disabled = false; button.textContent = label; });
+  });
+  // Rules that are edited are those to try.
+  $("[data-chooses] textarea", form)?.addEventListener("input", () => { $("[name=policy][value=edited]", form).checked = true; });
 }
 
 document.addEventListener("keydown", event => {
@@ -352,6 +405,7 @@ document.addEventListener("keydown", event => {
 document.addEventListener("click", event => {
   for (const menu of all(".menu[open]")) if (!menu.contains(event.target)) menu.open = false;
 });
+document.addEventListener("toggle", catchUp, true);
 // A form is sent once.
 document.addEventListener("submit", event => {
   if (event.target.getAttribute("method") !== "post") return;
@@ -363,7 +417,7 @@ addEventListener("pageshow", () => all("form[data-sent]").forEach(form => delete
 // Where the navigation is a row, the current page is in sight.
 const side = $(".side");
 const current = $(".side nav [aria-current]");
-if (side && current && side.scrollWidth > side.clientWidth) {
+if (side && current && current.offsetLeft + current.offsetWidth > side.clientWidth) {
   side.scrollLeft = current.offsetLeft - (side.clientWidth - current.offsetWidth) / 2;
 }
 
@@ -373,4 +427,5 @@ all("[data-filter]").forEach(filter);
 all("[data-copy]").forEach(copy);
 all("[data-pause]").forEach(pause);
 all("[data-drop]").forEach(drop);
+all("[data-upload]").forEach(upload);
 follow();

@@ -5,6 +5,8 @@
 
 use crate::model::{ClientRef, Identifier, Range, RangeChoice, TryForm};
 
+/// Ends the ids of candidates. No rule has such an id.
+pub const CANDIDATE: &str = "~candidate";
 /// The first page.
 pub const OVERVIEW: &str = "/";
 /// Where a token is entered. The form posts `token`, `next`, `csrf` to the same address.
@@ -65,10 +67,23 @@ pub const EVENTS: &str = "/ui/events";
 
 /// One rule: the page (`?edit=yaml` for the text), and the address that its form posts to. The form posts `mode`
 /// (`form` or `yaml`), `yaml`, `version`, in mode `form` the fields of `RuleForm`, and by its button `do`: `preview`
-/// (lint, difference, effect), `save`, `as_form`, `as_yaml`.
+/// (lint, difference, effect), `save`, `as_form`, `as_yaml`. A candidate is on the page of its rule.
 #[must_use]
 pub fn rule(rule_id: &str) -> String {
-    format!("{RULES}/{}", segment(rule_id))
+    let written = rule_id.strip_suffix(CANDIDATE).unwrap_or(rule_id);
+    format!("{RULES}/{}", segment(written))
+}
+
+/// What the candidate of a rule would have done, on the page of the rule.
+#[must_use]
+pub fn rule_candidate(rule_id: &str) -> String {
+    format!("{}#candidate", rule(rule_id))
+}
+
+/// Puts the candidate of a rule in force (POST): `version`.
+#[must_use]
+pub fn rule_promote(rule_id: &str) -> String {
+    format!("{}/promote", rule(rule_id))
 }
 
 /// Enforces, shadows or disables a rule (POST): `state` as a word of `RuleState`, `version`.

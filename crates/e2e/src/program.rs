@@ -36,6 +36,16 @@ pub fn prometheus() -> Command {
     installed(Path::new("/usr/bin/prometheus"))
 }
 
+/// Chromium.
+pub fn chromium() -> Command {
+    installed(Path::new("/usr/bin/chromium"))
+}
+
+/// A terminal whose screen can be read.
+pub fn tmux() -> Command {
+    installed(Path::new("/usr/bin/tmux"))
+}
+
 /// Envoy.
 pub fn envoy() -> Command {
     from_packages("envoy")

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use crate::client::{Answer, Connection, request};
 use crate::process::Process;
+use crate::until;
 
 /// The token of the administrator.
 pub const ADMIN_TOKEN: &str = "admin-squeamish-ossifrage";
@@ -207,6 +208,14 @@ impl Server {
         let answer = self.post(CHECK, body);
         assert_eq!(answer.status, 200, "{body}: {answer:?}");
         answer.json()
+    }
+
+    /// Waits until the shared store is in use: on a busy machine, a server starts without it, and uses it as soon as it
+    /// responds.
+    pub fn await_store(&self) {
+        until("a store in use", || {
+            (self.get("/health/ready").json()["store"][0]["answers"] == true).then_some(())
+        });
     }
 
     /// The value of a figure of `/metrics`.

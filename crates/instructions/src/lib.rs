@@ -27,6 +27,12 @@ pub const fn services(rules: u32) -> u32 {
 /// # Errors
 /// The policy is invalid, which is a bug.
 pub fn policy(rules: u32) -> Result<Policy, Vec<Problem>> {
+    Policy::from_text(&policy_text(rules))
+}
+
+/// The document of that policy.
+#[must_use]
+pub fn policy_text(rules: u32) -> String {
     let mut text = String::from("rules:\n");
     for number in 0..rules {
         let service = number / RULES_OF_SERVICE.len() as u32;
@@ -39,7 +45,7 @@ pub fn policy(rules: u32) -> Result<Policy, Vec<Problem>> {
              applies_to: {{endpoints: [/service-{service}/*]}}}}"
         );
     }
-    Policy::from_text(&text)
+    text
 }
 
 /// What is known about the requests of one client.

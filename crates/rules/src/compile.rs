@@ -1,5 +1,6 @@
 //! From a document to a policy. Every mistake is reported, not only the first.
 
+mod candidate;
 mod circle;
 pub(crate) mod flaw;
 mod group;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use tollgate_document::{MAX_PROBLEMS, Problem, Severity, more_problems};
 
+use crate::candidate::candidate_id;
 use crate::compile::circle::find_circle;
 use crate::compile::flaw::Flaw;
 use crate::compile::rule::compile_rule;
@@ -135,7 +137,11 @@ impl<'a> Compiler<'a> {
                 continue;
             }
             match compile_rule(document, options) {
-                Ok(rule) => rules.push((at, rule)),
+                // A candidate follows its rule, also once they are sorted.
+                Ok((rule, candidate)) => {
+                    rules.push((at, rule));
+                    rules.extend(candidate.map(|candidate| (at, candidate)));
+                }
                 Err(flaws) => flaws.into_iter().for_each(|flaw| self.report(&place, flaw)),
             }
         }
@@ -152,7 +158,7 @@ impl<'a> Compiler<'a> {
             rules.iter().enumerate().map(|(place, (_, rule))| (Arc::clone(&rule.id), place));
         let places = places.collect::<HashMap<_, _>>();
         let known = self.all_rule_ids();
-        for (at, rule) in rules.iter_mut() {
+        for (at, rule) in rules.iter_mut().filter(|(_, rule)| !rule.is_candidate()) {
             let mut replaces = Vec::new();
             for (item, id) in self.source.document.rules[*at].replaces.iter().enumerate() {
                 let place = format!("rules[{at}].replaces[{item}]");
@@ -161,7 +167,10 @@ impl<'a> Compiler<'a> {
                         let advice = "to switch the rule off, write enabled: false";
                         self.report(&place, Flaw::new("a rule cannot replace itself", advice));
                     }
-                    Some(replaced) => replaces.push(*replaced),
+                    Some(replaced) => {
+                        replaces.push(*replaced);
+                        replaces.extend(places.get(candidate_id(id).as_str()));
+                    }
                     None if known.contains(id.as_str()) => {}
                     None => self.report(&place, no_such_rule(id)),
                 }

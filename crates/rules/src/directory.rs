@@ -167,10 +167,13 @@ impl DirectoryChange {
     ) -> Result<Self, Flaw> {
         let client = Client::parse(&document.identifier_type, &document.identifier)?;
         let exception = Override::parse(document)?;
-        let Some(rule) = rules.find(&document.rule_id) else {
+        let Some(at) = rules.index_of(&document.rule_id) else {
             return Err(no_such_rule(&document.rule_id).within("rule_id"));
         };
-        compile_quota(exception.applied_to(&rule.quota), false)?;
+        let rule = rules.get(at).map(|rule| &rule.quota);
+        for quota in rule.into_iter().chain(rules.candidate_at(at).map(|(_, it)| &it.quota)) {
+            compile_quota(exception.applied_to(quota), false)?;
+        }
         Ok(Self::SetOverride { client, exception })
     }
 
@@ -345,7 +348,8 @@ impl Directory {
             self.overrides.find(facts, endpoint, |kind| kind.is(identifier))
         });
         composite.chain(single).find_map(|(kind, own)| {
-            let counts = |own: &&Override| own.rule_id == rule.id && own.is_in_force(now);
+            let counts =
+                |own: &&Override| own.rule_id == *rule.written_id() && own.is_in_force(now);
             Some((own.iter().find(counts)?, kind))
         })
     }
@@ -359,7 +363,8 @@ impl Directory {
         now: Timestamp,
     ) -> Option<Timestamp> {
         let found = self.overrides.find(facts, endpoint, |kind| kind.is_part_of(&rule.identifiers));
-        let own = found.flat_map(|(_, own)| own.iter()).filter(|own| own.rule_id == rule.id);
+        let own = found.flat_map(|(_, own)| own.iter());
+        let own = own.filter(|own| own.rule_id == *rule.written_id());
         own.filter_map(|own| own.starts_at).filter(|start| *start > now).min()
     }
 

@@ -59,6 +59,8 @@ record! {
         /// Bucket algorithms only: capacity; the limit if not given.
         #[range(1..=MAX_LIMIT)]
         pub burst: Option<u64> = None,
+        /// A limit to try on live traffic: counted beside the rule's, and never enforced.
+        pub candidate: Option<CandidateDocument> = None,
         /// What counters are kept by: `user_id`, `api_key`, `ip`, `tenant`, `endpoint`, `path`,
         /// `global`, `header:NAME`, `claim:NAME` or `attribute:NAME`; a list makes a composite key.
         pub identifier_type: OneOrMany,
@@ -187,6 +189,24 @@ record! {
         pub reason: Option<String> = None,
         /// When the entry ends, as an RFC 3339 time.
         pub expires_at: Option<String> = None,
+    }
+}
+
+record! {
+    /// A limit that is tried beside that of its rule. A field that is missing is as the rule has it.
+    #[derive(Default)]
+    pub struct CandidateDocument {
+        /// Another limit.
+        pub limit: Option<u64> = None,
+        /// Another window, in seconds.
+        pub window_seconds: Option<Seconds> = None,
+        /// Another window, with a unit, instead of `window_seconds`.
+        pub window: Option<Window> = None,
+        /// Another capacity, for bucket algorithms only.
+        #[range(1..=MAX_LIMIT)]
+        pub burst: Option<u64> = None,
+        /// Another way to count.
+        pub algorithm: Option<AlgorithmName> = None,
     }
 }
 

@@ -76,6 +76,9 @@ pub struct ListedExplanation {
 pub struct RuleExplanation {
     /// The rule.
     pub rule_id: String,
+    /// Of a candidate: the rule that it is tried beside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidate_of: Option<String>,
     /// Whether it applies.
     pub applies: bool,
     /// The first condition that is not fulfilled, or what was matched.
@@ -167,6 +170,7 @@ pub(crate) fn explain(
             .filter(|_| is_counted && replaced_by.is_none());
         RuleExplanation {
             rule_id: rule.id.to_string(),
+            candidate_of: rule.candidate_of.as_deref().map(str::to_owned),
             applies: matched.is_ok() && replaced_by.is_none(),
             because: match (matched, &replaced_by) {
                 (Err(unmet), _) => unmet.clone(),

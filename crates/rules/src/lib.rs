@@ -46,6 +46,7 @@
 
 mod attributes;
 mod calendar;
+mod candidate;
 mod choice;
 mod compile;
 mod directory;
@@ -70,6 +71,7 @@ mod window;
 
 pub use attributes::{Attribute, Attributes};
 pub use calendar::find_calendar;
+pub use candidate::{candidate_id, candidate_of};
 pub use compile::CompileOptions;
 pub use directory::bans::{Digest, Subject};
 pub use directory::client::Client;

@@ -1,5 +1,6 @@
 //! Policies that are valid and yet hardly what their author means: one function per suspicion.
 
+mod candidate;
 mod figures;
 mod hot_key;
 mod reach;
@@ -118,7 +119,7 @@ struct Suspect<'a> {
     document: &'a RuleDocument,
 }
 
-const RULE_CHECKS: [fn(&LintView<'_>, Suspect<'_>) -> Option<Flaw>; 17] = [
+const RULE_CHECKS: [fn(&LintView<'_>, Suspect<'_>) -> Option<Flaw>; 18] = [
     reach::replaced_everywhere,
     reach::blocked_by_another,
     reach::matches_nothing,
@@ -136,15 +137,21 @@ const RULE_CHECKS: [fn(&LintView<'_>, Suspect<'_>) -> Option<Flaw>; 17] = [
     risk::open_login,
     risk::misdirected_penalty,
     risk::fleet_of_fallbacks,
+    candidate::without_effect,
 ];
 
 const OVERRIDE_CHECKS: [fn(&LintView<'_>, &OverrideDocument) -> Option<Flaw>; 2] =
     [reach::override_without_client, figures::override_beyond_redis];
 
 impl LintView<'_> {
-    /// The rules that are switched on.
+    /// The rules that are switched on, without candidates.
     fn enabled(&self) -> impl Iterator<Item = &Rule> {
-        self.rules.iter().filter(|rule| rule.enabled)
+        self.rules.iter().filter(|rule| rule.enabled && !rule.is_candidate())
+    }
+
+    /// The candidate of a rule.
+    fn candidate(&self, rule: &Rule) -> Option<&Rule> {
+        Some(self.rules.candidate_at(self.rules.index_of(&rule.id)?)?.1)
     }
 
     /// Whether one rule takes the place of another.

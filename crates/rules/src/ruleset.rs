@@ -8,6 +8,7 @@ use foldhash::fast::FixedState;
 use tollgate_core::{Limit, Micros, Mode, Quota};
 
 use crate::attributes::{Attribute, Attributes};
+use crate::candidate::candidate_of;
 use crate::compile::flaw::Flaw;
 use crate::directory::overrides::Override;
 use crate::document::{Action, Consistency, OnMissing, OnStoreFailure};
@@ -16,7 +17,7 @@ use crate::limit_from::LimitFrom;
 use crate::matching::conditions::Conditions;
 use crate::matching::costs::Costs;
 use crate::matching::glob::Glob;
-use crate::matching::index::{Candidate, Candidates, Index};
+use crate::matching::index::{Index, PlaceMatch, PlaceMatches};
 use crate::plan::facts::{EVERYTHING, Facts};
 use crate::refusal::RuleRefusal;
 
@@ -72,6 +73,8 @@ pub struct Rule {
     pub tenant: Option<Arc<str>>,
     /// Higher ones are reported first.
     pub priority: i64,
+    /// Of a candidate: the rule that it is tried beside.
+    pub(crate) candidate_of: Option<Arc<str>>,
 }
 
 /// The shares of a limit at which a warning begins and ends, in millionths.
@@ -122,14 +125,26 @@ impl StatusSet {
 }
 
 impl Rule {
+    /// Whether it is not a rule of its author, but the candidate of one.
+    #[must_use]
+    pub const fn is_candidate(&self) -> bool {
+        self.candidate_of.is_some()
+    }
+
+    /// The id of the rule as written: of a candidate, that of the rule that it is tried beside.
+    #[must_use]
+    pub fn written_id(&self) -> &Arc<str> {
+        self.candidate_of.as_ref().unwrap_or(&self.id)
+    }
+
     /// The endpoint a counter is kept by, once the index has found one; no endpoint, unless the rule counts by it.
     #[inline]
-    pub(crate) fn endpoint(&self, candidate: Candidate) -> &str {
+    pub(crate) fn endpoint(&self, place: PlaceMatch) -> &str {
         let is_endpoint = |identifier: &Identifier| matches!(identifier, Identifier::Endpoint);
         if !self.identifiers.iter().any(is_endpoint) {
             return EVERYTHING;
         }
-        let pattern = self.conditions.endpoints.get(candidate.endpoint());
+        let pattern = self.conditions.endpoints.get(place.endpoint());
         pattern.map_or(EVERYTHING, |pattern| &pattern.text)
     }
 
@@ -182,11 +197,14 @@ impl Rule {
     }
 }
 
-/// All rules, in the order of reports: by priority, then the narrower ones first, then as written.
+/// All rules, in the order of reports: by priority, then the narrower ones first, then as written. A candidate follows
+/// its rule.
 #[derive(Clone, Debug, Default)]
 pub struct RuleSet {
     rules: Box<[Rule]>,
+    /// Without candidates, which callers cannot name.
     by_id: HashMap<Arc<str>, usize, FixedState>,
+    has_candidates: bool,
     index: Index,
     tiers: Tiers,
     /// Whether some rule replaces others.
@@ -220,10 +238,14 @@ impl RuleSet {
         for (at, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.enabled) {
             index.insert(at, &rule.conditions);
         }
-        let by_id = rules.iter().enumerate().map(|(at, rule)| (Arc::clone(&rule.id), at)).collect();
+        let written = rules.iter().enumerate().filter(|(_, rule)| !rule.is_candidate());
+        let by_id: HashMap<_, _, _> =
+            written.map(|(at, rule)| (Arc::clone(&rule.id), at)).collect();
+        let has_candidates = by_id.len() < rules.len();
         let has_replacements = rules.iter().any(|rule| !rule.replaces.is_empty());
         let referenced = referenced(&rules);
-        Self { rules: rules.into(), by_id, index, tiers, has_replacements, referenced }
+        let rules = rules.into();
+        Self { rules, by_id, has_candidates, index, tiers, has_replacements, referenced }
     }
 
     /// The headers, claims and custom attributes that rules count by, match, or take limits from.
@@ -240,12 +262,12 @@ impl RuleSet {
         self.rules.get(index)
     }
 
-    /// All rules, disabled ones included.
+    /// All rules, disabled ones and candidates included.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Rule> {
         self.rules.iter()
     }
 
-    /// Where the rule of that id stands.
+    /// Where the rule of that id stands. Candidates are not found.
     #[must_use]
     pub fn index_of(&self, rule_id: &str) -> Option<usize> {
         self.by_id.get(rule_id).copied()
@@ -257,10 +279,32 @@ impl RuleSet {
         self.get(self.index_of(rule_id)?)
     }
 
-    /// How many rules there are.
+    /// Where the rule or candidate stands whose counters have that name.
+    #[must_use]
+    pub fn index_of_counter(&self, id: &str) -> Option<usize> {
+        let Some(written) = candidate_of(id) else { return self.index_of(id) };
+        self.candidate_at(self.index_of(written)?).map(|(at, _)| at)
+    }
+
+    /// The rule or candidate whose counters have that name.
+    #[must_use]
+    pub fn find_counter(&self, id: &str) -> Option<&Rule> {
+        self.get(self.index_of_counter(id)?)
+    }
+
+    /// The candidate of the rule at that place, and where it stands.
+    #[inline]
+    pub(crate) fn candidate_at(&self, rule: usize) -> Option<(usize, &Rule)> {
+        if !self.has_candidates {
+            return None;
+        }
+        self.get(rule + 1).filter(|next| next.is_candidate()).map(|next| (rule + 1, next))
+    }
+
+    /// How many rules there are, candidates aside.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.rules.len()
+        self.by_id.len()
     }
 
     /// Whether there are none.
@@ -275,16 +319,16 @@ impl RuleSet {
     }
 
     /// Finds the rules that are on and whose tenant, host and path match, in order.
-    pub(crate) fn collect(&self, facts: &Facts<'_>, found: &mut Candidates) {
+    pub(crate) fn collect(&self, facts: &Facts<'_>, found: &mut PlaceMatches) {
         self.index.collect(facts, found);
     }
 
     /// Reads a word of each cache line that planning will need of these rules, so that they are fetched side by side
     /// and not one after the other: of thousands of rules, most are not in the cache.
     #[inline]
-    pub(crate) fn read_ahead(&self, candidates: &[Candidate]) {
-        let read = |candidate: &Candidate| {
-            let rule = self.rules.get(candidate.rule())?;
+    pub(crate) fn read_ahead(&self, places: &[PlaceMatch]) {
+        let read = |place: &PlaceMatch| {
+            let rule = self.rules.get(place.rule())?;
             // Two words on the heap, then one of each line of the rule.
             let name = u64::from(*rule.id.as_bytes().first()?);
             let identifier = u64::from(rule.identifiers.first()?.names_client());
@@ -294,7 +338,7 @@ impl RuleSet {
             let pattern = u64::from(matches!(rule.key_pattern, Glob::Any));
             Some(rule.limit.digest() ^ name ^ identifier ^ mode ^ costs ^ conditions ^ pattern)
         };
-        black_box(candidates.iter().filter_map(read).fold(0, |all, word| all ^ word));
+        black_box(places.iter().filter_map(read).fold(0, |all, word| all ^ word));
     }
 
     /// Whether some rule replaces others.

@@ -73,6 +73,14 @@ pub enum WindowLength {
     Calendar(CalendarUnit),
 }
 
+impl WindowLength {
+    /// Whether the calendar says how long it is.
+    #[must_use]
+    pub const fn is_of_calendar(self) -> bool {
+        matches!(self, Self::Calendar(_))
+    }
+}
+
 impl Window {
     /// The window of that text.
     ///

@@ -3,6 +3,9 @@
 //! A [`Store`] carries out operations ([`Op`]): data in, data out, each request all or nothing. All arithmetic is `tollgate-core`'s. The [`MemoryStore`] keeps counters in this
 //! process.
 
+// A program with one of the shared stores does without what a fleet of servers asks any of them.
+#![cfg_attr(not(all(feature = "postgres", feature = "redis")), allow(dead_code))]
+
 #[cfg(all(feature = "postgres", feature = "redis"))]
 mod any;
 mod deny_cache;

@@ -111,7 +111,7 @@ impl RuleOutcome<'_> {
         !self.outcome.admitted
     }
 
-    /// Whether the rule is a shadow rule.
+    /// Whether the rule is a shadow rule, as candidates are.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.outcome.mode == Mode::Shadow
@@ -209,7 +209,7 @@ impl Decision {
         self.named(self.results.get(self.verdict.binding?)?)
     }
 
-    /// The first shadow rule that would have refused the request; `None` if there is none, or nothing was to be
+    /// The first shadow rule or candidate that would have refused the request; `None` if there is none, or nothing was to be
     /// charged.
     #[must_use]
     pub fn would_refuse(&self) -> Option<RuleOutcome<'_>> {
@@ -219,6 +219,12 @@ impl Decision {
                 && result.outcome.cost > 0
         };
         self.named(self.results.iter().find(refuses)?)
+    }
+
+    /// Whether a request that exceeds this shadow rule is counted for it. A candidate is for what would be refused
+    /// besides, so that it counts requests that passed.
+    pub(crate) fn is_would_refuse_counted(&self, rule: usize) -> bool {
+        self.is_allowed() || !self.snapshot.policy.rules().get(rule).is_some_and(Rule::is_candidate)
     }
 
     fn named(&self, result: &RuleResult) -> Option<RuleOutcome<'_>> {

@@ -87,7 +87,7 @@ impl Decision {
         let rules = self.snapshot.policy.rules();
         self.plan.charges(rules).fold(OFFSET, |hash, Charge { key, limit, cost, .. }| {
             let consistency =
-                rules.find(key.rule).map(|rule| rule.consistency == Consistency::Local);
+                rules.find_counter(key.rule).map(|rule| rule.consistency == Consistency::Local);
             let texts = [key.rule.as_bytes(), key.subject, key.rest];
             let numbers = [limit.digest(), cost, u64::from(consistency == Some(true))];
             // Lengths keep texts apart.

@@ -196,7 +196,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         self.snapshot.load().policy.clone()
     }
 
-    /// How often each rule admitted, refused, warned.
+    /// How often each rule admitted, refused, warned. Candidates follow their rules.
     #[must_use]
     pub fn stats(&self) -> Vec<(Arc<str>, RuleCounts)> {
         let snapshot = self.snapshot.load();
@@ -265,7 +265,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             match (outcome.admitted, outcome.mode) {
                 (true, _) if !decision.is_allowed() => continue,
                 (true, _) => stats.count(Event::Admitted),
-                (false, Mode::Shadow) => stats.count(Event::WouldRefuse),
+                (false, Mode::Shadow) => {
+                    if decision.is_would_refuse_counted(outcome.rule) {
+                        stats.count(Event::WouldRefuse);
+                    }
+                }
                 (false, _) => {
                     stats.count(Event::Refused);
                     let rule = decision.snapshot.policy.rules().get(outcome.rule);

@@ -300,7 +300,7 @@ impl<S: Store> Settler<S> {
 
     fn is_counted_here(&self, rule_id: &str, rules: &RuleSet, was_degraded: bool) -> bool {
         let is_local = || {
-            let rule = rules.find(rule_id);
+            let rule = rules.find_counter(rule_id);
             rule.is_some_and(|rule| rule.consistency == Consistency::Local)
         };
         self.store.is_shared() && (was_degraded || is_local())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use serde::Serialize;
-use tollgate_rules::RuleSet;
+use tollgate_rules::{Rule, RuleSet};
 
 /// How often one rule admitted, refused, warned, since the limiter has the rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -156,16 +156,19 @@ impl RuleCounters {
     }
 }
 
-/// Counters for every rule of a set; those of rules that were there before go on.
+/// Counters for every rule of a set; those of rules that were there before go on. A candidate with another limit is
+/// another try, whose counts begin at 0.
 pub(crate) fn carry_over(
     rules: &RuleSet,
     before: Option<(&RuleSet, &[RuleCounters])>,
 ) -> Vec<RuleCounters> {
-    let known = |id: &str| {
+    let known = |rule: &Rule| {
         let (rules, stats) = before?;
-        stats.get(rules.index_of(id)?).cloned()
+        let at = rules.index_of_counter(&rule.id)?;
+        let is_same_try = !rule.is_candidate() || rules.get(at)?.quota == rule.quota;
+        stats.get(at).filter(|_| is_same_try).cloned()
     };
-    let known: Vec<Option<RuleCounters>> = rules.iter().map(|rule| known(&rule.id)).collect();
+    let known: Vec<Option<RuleCounters>> = rules.iter().map(known).collect();
     let new = known.iter().filter(|known| known.is_none()).count();
     let (block, mut places) = (Arc::new(CounterBlock::new(new)), 0..new);
     let mut next = || RuleCounters { block: Arc::clone(&block), place: places.next().unwrap_or(0) };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use limitador::limit::{Context, Limit, Namespace};
+use limitador::limit::{Limit, Namespace};
 use limitador::storage::AsyncStorage;
 use limitador::storage::redis::AsyncRedisStorage;
 use limitador::{AsyncRateLimiter, AsyncRateLimiterBuilder};
@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-const LIMIT: u64 = 50_000;
+const LIMIT: i64 = 50_000;
 const DAY: u64 = 86_400;
 
 fn main() -> Fallible<()> {
@@ -50,8 +50,8 @@ async fn drive(
             "bench",
             LIMIT,
             DAY - number,
-            vec![],
-            vec!["user_id".try_into().map_err(|_| "user_id is no variable")?],
+            Vec::<String>::new(),
+            vec!["user_id"],
         ));
     }
     let (limiter, is_over) = (Arc::new(limiter), Arc::new(AtomicBool::new(false)));
@@ -90,8 +90,8 @@ async fn drive(
 
 async fn check(limiter: &AsyncRateLimiter, subject: usize) -> Fallible<()> {
     let subject = HashMap::from([("user_id".to_owned(), format!("u:{subject:014}"))]);
-    let (namespace, context) = (Namespace::from("bench"), Context::from(subject));
-    match limiter.check_rate_limited_and_update(&namespace, &context, 1).await {
+    let namespace = Namespace::from("bench");
+    match limiter.check_rate_limited_and_update(&namespace, &subject, 1, false).await {
         Ok(result) if !result.limited => Ok(()),
         Ok(_) => Err("a check was refused".into()),
         Err(error) => Err(format!("{error:?}").into()),

@@ -108,6 +108,21 @@ pub(crate) const BENCHES: &[Bench] = &[
         run: http::batch,
     },
     Bench {
+        name: "http/recent_traffic",
+        about: "a check over HTTP while recent requests are kept, against one while they are not",
+        run: http::recent_traffic,
+    },
+    Bench {
+        name: "dashboard/page",
+        about: "every page of the dashboard with 1,000 rules and 100,000 active keys",
+        run: http::dashboard::pages,
+    },
+    Bench {
+        name: "dashboard/open",
+        about: "what an open page of the dashboard takes, and what 100 of them add to a check over HTTP",
+        run: http::dashboard::open_pages,
+    },
+    Bench {
         name: "http/latency",
         about: "a check over HTTP at half of the highest load, against the bare handler",
         run: http::latency::latency,

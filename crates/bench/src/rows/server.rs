@@ -95,8 +95,18 @@ impl Server {
         protocol: Protocol,
         options: &[&OsStr],
     ) -> Fallible<Self> {
+        Self::ours_set(directory, protocol, options, "")
+    }
+
+    /// Tollgate with more options and settings.
+    pub(super) fn ours_set(
+        directory: &Path,
+        protocol: Protocol,
+        options: &[&OsStr],
+        more_settings: &str,
+    ) -> Fallible<Self> {
         let (settings, rules) = (directory.join("settings.yaml"), directory.join("rules.yaml"));
-        fs::write(&settings, SETTINGS)?;
+        fs::write(&settings, format!("{SETTINGS}{more_settings}"))?;
         let rule = format!(
             "rules: [{{rule_id: {RULE}, identifier_type: user_id, algorithm: gcra, \
              limit: {LIMIT}, window_seconds: {WINDOW_SECONDS}, fallback_factor: 1}}]"
@@ -107,6 +117,18 @@ impl Server {
         command.args(["--log-level", "warn"]).args(options);
         command.arg("--config").arg(settings).arg("--rules").arg(rules);
         Self::announced(&mut command, protocol)
+    }
+
+    /// Tollgate with a catalog and the default rules, and an admin token.
+    pub(super) fn with_catalog(directory: &Path, token: &str) -> Fallible<Self> {
+        let settings = directory.join("settings.yaml");
+        fs::write(&settings, SETTINGS)?;
+        let mut command = pinned(SERVER_CORE, built()?);
+        command.args(["serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
+        command.args(["--log-level", "warn"]).env("TOLLGATE_ADMIN_TOKEN", token);
+        command.arg("--catalog").arg(format!("sqlite:{}", directory.join("catalog.db").display()));
+        command.arg("--config").arg(settings);
+        Self::announced(&mut command, Protocol::Http)
     }
 
     /// Tollgate as a gateway in front of an upstream, with these rules.

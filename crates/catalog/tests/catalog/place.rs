@@ -105,6 +105,9 @@ fn server() -> Arc<Postgres> {
     })
 }
 
+/// How often a statement is tried while the database is locked.
+const MAX_ATTEMPTS: usize = 10_000;
+
 /// A connection for statements that a catalog would never make.
 pub(crate) enum Raw {
     Sqlite(SqliteConnection),
@@ -122,9 +125,18 @@ impl Raw {
         done.map_err(|error| error.to_string())
     }
 
-    /// Runs statements that nothing is wrong with.
+    /// Runs statements that nothing is wrong with, once connections that are being closed have released their locks.
     pub(crate) async fn run(&mut self, sql: &str) {
-        self.try_run(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let mut result = self.try_run(sql).await;
+        for _ in 0..MAX_ATTEMPTS {
+            match &result {
+                Err(error) if error.contains("database is locked") => {}
+                _ => break,
+            }
+            tokio::task::yield_now().await;
+            result = self.try_run(sql).await;
+        }
+        result.unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 
     /// The first column of a result, which has to be text.

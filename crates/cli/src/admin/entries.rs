@@ -13,6 +13,7 @@ use crate::output::{Paint, print};
 use crate::remote::client::{Fetched, Remote};
 use crate::remote::fields::RawFields;
 use crate::remote::list::FullList;
+use crate::terminal::printable_json;
 
 /// The parameters of a query that were given.
 pub(super) fn given<'a, const N: usize>(
@@ -48,7 +49,7 @@ pub(super) fn show(
     let Some((entry, fields)) = list.first::<RawFields>()? else {
         return Err(Failure::refused(missing));
     };
-    print(&if server.json { entry.to_owned() } else { fields.render() })?;
+    print(&if server.json { printable_json(entry) } else { fields.render() })?;
     Ok(ExitCode::SUCCESS)
 }
 

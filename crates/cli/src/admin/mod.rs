@@ -16,5 +16,5 @@ pub(crate) use bans::{BansCommand, run as bans};
 pub(crate) use clients::{ClientsCommand, run as clients};
 pub(crate) use lists::{ListsCommand, run as lists};
 pub(crate) use logs::{AuditArguments, DecisionsCommand, audit, decisions};
-pub(crate) use stats::{StatsArguments, stats};
+pub(crate) use stats::{RankedBy, StatsArguments, stats};
 pub(crate) use users::{UsersCommand, run as users};

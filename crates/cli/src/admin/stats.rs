@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
+use tollgate::rules::candidate_id;
 
 use crate::arguments::ServerArguments;
 use crate::failure::Failure;
@@ -22,14 +23,27 @@ pub(crate) struct StatsArguments {
 }
 
 /// What is ranked.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum RankedBy {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RankedBy {
     /// Clients.
     Client,
     /// Rules.
     Rule,
     /// Paths.
     Endpoint,
+}
+
+impl RankedBy {
+    pub(crate) const ALL: [Self; 3] = [Self::Client, Self::Rule, Self::Endpoint];
+
+    /// Its name in queries.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Rule => "rule",
+            Self::Endpoint => "endpoint",
+        }
+    }
 }
 
 /// Arguments of `tollgate decisions top`.
@@ -75,6 +89,16 @@ struct RuleFigures {
     would_refuse: u64,
     delayed: u64,
     degraded: u64,
+    #[serde(default)]
+    candidate: Option<TriedFigures>,
+}
+
+/// The figures of a candidate.
+#[derive(Clone, Copy, Deserialize)]
+struct TriedFigures {
+    admitted: u64,
+    would_refuse: u64,
+    would_delay: u64,
 }
 
 /// The rankings of requests.
@@ -114,9 +138,7 @@ pub(crate) fn stats(arguments: &StatsArguments) -> Result<ExitCode, Failure> {
 /// Prints the rankings of a fleet, or of a node without one.
 pub(super) fn top(arguments: &TopArguments) -> Result<ExitCode, Failure> {
     let TopArguments { by, window, limit, server } = arguments;
-    let by = by.to_possible_value();
-    let by = by.as_ref().map_or("client", |by| by.get_name());
-    let path = format!("/api/v1/top?by={by}&window={window}&limit={limit}");
+    let path = format!("/api/v1/top?by={}&window={window}&limit={limit}", by.name());
     let response = Remote::new(server)?.get::<Rankings>(&path)?;
     print(&if server.json { response.text } else { response.value.render() })?;
     Ok(ExitCode::SUCCESS)
@@ -154,14 +176,34 @@ impl Figures {
             Column::Figure("delayed"),
             Column::Figure("degraded"),
         ];
-        let rows: Vec<[String; 8]> = rules.iter().map(RuleFigures::cells).collect();
+        let rows: Vec<[String; 8]> = rules.iter().flat_map(RuleFigures::rows).collect();
         format!("{head}\n{}", table(columns, &rows))
     }
 }
 
 impl RuleFigures {
+    /// The rule, and its candidate.
+    fn rows(&self) -> impl Iterator<Item = [String; 8]> {
+        let candidate =
+            self.candidate.map(|TriedFigures { admitted, would_refuse, would_delay }| {
+                let (admitted, delayed) = (grouped(admitted), grouped(would_delay));
+                let none = String::new;
+                [
+                    candidate_id(&self.rule_id),
+                    admitted,
+                    none(),
+                    none(),
+                    none(),
+                    grouped(would_refuse),
+                    delayed,
+                    none(),
+                ]
+            });
+        [self.cells()].into_iter().chain(candidate)
+    }
+
     fn cells(&self) -> [String; 8] {
-        let Self { rule_id, admitted, refused, banned, would_refuse, delayed, degraded } = self;
+        let Self { rule_id, admitted, refused, banned, would_refuse, delayed, degraded, .. } = self;
         let all = admitted.saturating_add(*refused).saturating_add(*banned);
         [
             rule_id.clone(),
@@ -213,17 +255,17 @@ mod tests {
     fn figures_are_tables() {
         let answer = r#"{"uptime_seconds":61.0,"revision":3,"bans":{"in_force":1,"made":1,"not_made":0},
             "totals":{"requests":4,"allowed":3,"refused":1,"denied":0,"throttled":0,"unlimited":0,"error":0},
-            "rules":[{"rule_id":"r","admitted":3,"refused":1,"banned":0,"would_refuse":0,"warned":0,"delayed":0,"degraded":0}]}"#;
+            "rules":[{"rule_id":"r","admitted":3,"refused":1,"banned":0,"would_refuse":0,"warned":0,"delayed":0,"degraded":0,
+                "candidate":{"admitted":2,"would_refuse":1,"would_delay":0}}]}"#;
         let figures: Figures = serde_json::from_str(answer).expect("an answer");
         let shown = figures.render();
         assert!(shown.starts_with("up for 1 min 1 s, revision 3, 1 ban in force\n"), "{shown}");
         assert!(shown.contains(" refused           1   25.00 %\n"), "{shown}");
-        assert!(
-            shown.ends_with(
-                " r            3        1  25.00 %       0             0        0         0\n"
-            ),
-            "{shown}"
-        );
+        let rule =
+            " r                   3        1  25.00 %       0             0        0         0";
+        let candidate = " r~candidate         2                                       1        0";
+        let last: Vec<&str> = shown.lines().rev().take(2).map(str::trim_end).collect();
+        assert_eq!(last, [candidate, rule], "{shown}");
     }
 
     #[test]

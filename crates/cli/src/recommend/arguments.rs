@@ -1,11 +1,14 @@
 //! What can be typed after `tollgate recommend`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use tollgate::identity::Secret;
 use tollgate::rules::parse_window;
+use tollgate_simulate::Percent;
 
-use crate::percent::Percent;
+use crate::arguments::{ServerArguments, parse_time};
 use crate::simulate::ReadingArguments;
 
 /// Arguments of `tollgate recommend`.
@@ -15,11 +18,14 @@ Examples:
   tollgate recommend access.log
   tollgate recommend --headroom 50% --refuse-at-most 1% access.log -o policy.yaml
   tollgate simulate --rules policy.yaml access.log
+  tollgate recommend --live --server http://127.0.0.1:8080
 
 Each limit is what all but --refuse-at-most of the requests needed, and the headroom on top. The
 figures are those of a replay, so `simulate` shows the same for the same traffic.
 
-The exit code is 0, or 2 if input or output cannot be used.")]
+With --live, a server proposes limits by the requests that it keeps (its setting recent_traffic).
+
+The exit code is 0, 1 if the server refuses, or 2 if input or output cannot be used.")]
 pub(crate) struct RecommendArguments {
     /// How much more than needed each limit allows.
     #[arg(long, value_name = "PERCENT", default_value = "20%", value_parser = parse_headroom)]
@@ -52,9 +58,61 @@ pub(crate) struct RecommendArguments {
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
 
+    #[command(flatten)]
+    pub(crate) live: LiveArguments,
+
     /// Access logs or traces, also gzipped; `-` is standard input.
-    #[arg(required = true, value_name = "INPUT")]
+    #[arg(required_unless_present = "live", conflicts_with = "live", value_name = "INPUT")]
     pub(crate) inputs: Vec<String>,
+}
+
+/// The server that is asked instead of a log.
+#[derive(Args, Debug)]
+pub(crate) struct LiveArguments {
+    /// Ask a running server, which looks at its recent requests, instead of a log.
+    #[arg(long)]
+    pub(crate) live: bool,
+
+    /// The server to ask with --live.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "TOLLGATE_SERVER",
+        default_value = "http://127.0.0.1:8080"
+    )]
+    server: String,
+
+    /// The token that the server requires, of a viewer or a tenant-admin. Without one, that of
+    /// `TOLLGATE_ADMIN_TOKEN` is sent.
+    #[arg(long, value_name = "TOKEN", env = "TOLLGATE_TOKEN", hide_env_values = true)]
+    token: Option<Secret>,
+
+    /// A file with the token.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+
+    /// Trust servers with a certificate of these authorities, in PEM format, instead of those that
+    /// the system trusts.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+
+    /// How long to wait for the server: 500ms, 30s.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
+    timeout: Duration,
+}
+
+impl LiveArguments {
+    /// The server to ask.
+    pub(super) fn to_server(&self) -> ServerArguments {
+        ServerArguments {
+            server: self.server.clone(),
+            token: self.token.clone(),
+            token_file: self.token_file.clone(),
+            ca: self.ca.clone(),
+            timeout: self.timeout,
+            json: false,
+        }
+    }
 }
 
 fn parse_headroom(text: &str) -> Result<Percent, String> {

@@ -2,78 +2,80 @@
 
 use serde_json::json;
 use tollgate::rules::parse_window;
+use tollgate_simulate::recommend::{Recommendation, RecommendedRule, to_yaml};
 
 use super::arguments::RecommendArguments;
-use super::candidate::{Candidate, to_yaml};
 use crate::failure::Failure;
-use crate::simulate::{RuleTally, Tally};
 use crate::table::{Column, table};
-use crate::terminal::{count, grouped, moment, printable, quota, share, span};
-use crate::traffic::Traffic;
+use crate::terminal::{count, grouped, moment, printable, printable_json, quota, share, span};
 
 /// Rules, and what they do to the traffic that they were made from.
 pub(super) struct Proposal<'a> {
-    pub(super) candidates: &'a [Candidate],
-    pub(super) tally: &'a Tally<'a>,
-    pub(super) traffic: &'a Traffic,
+    pub(super) recommendation: &'a Recommendation,
+    pub(super) sources: Vec<ProposalSource>,
+    /// Whether times may begin anywhere.
+    pub(super) is_trace: bool,
     pub(super) arguments: &'a RecommendArguments,
 }
 
-impl Proposal<'_> {
-    fn tally_of(&self, candidate: &Candidate) -> Option<&RuleTally<'_>> {
-        self.tally.rules.iter().find(|rule| rule.rule_id == candidate.rule_id)
-    }
+/// Where requests come from.
+pub(super) struct ProposalSource {
+    pub(super) name: String,
+    pub(super) requests: u64,
+    /// The format of a log, or what was left out.
+    pub(super) about: String,
+}
 
+impl Proposal<'_> {
     fn window(&self) -> String {
         parse_window(&self.arguments.window).map_or_else(|text| text, |window| span(window.get()))
     }
 
     /// From when until when.
     fn lasted(&self) -> String {
-        let course = &self.tally.course;
-        let lasted = span(course.last.since(course.first).get());
-        if self.traffic.is_trace() {
+        let Recommendation { first, last, .. } = *self.recommendation;
+        let lasted = span(last.since(first).get());
+        if self.is_trace {
             format!("{lasted} of traffic")
         } else {
-            format!("{} to {}, {lasted}", moment(course.first), moment(course.last))
+            format!("{} to {}, {lasted}", moment(first), moment(last))
         }
     }
 
     fn result(&self) -> String {
-        let tally = self.tally;
-        let (clients, refused) = (tally.clients.len() as u64, tally.clients_refused());
+        let Recommendation { requests, refused, clients, clients_refused, .. } =
+            *self.recommendation;
         format!(
             "{} of {} refused ({}), {} of {} ({})",
-            grouped(tally.refused),
-            count(tally.requests, "request"),
-            share(tally.refused, tally.requests),
             grouped(refused),
+            count(requests, "request"),
+            share(refused, requests),
+            grouped(clients_refused),
             count(clients, "client"),
-            share(refused, clients),
+            share(clients_refused, clients),
         )
     }
 
     pub(super) fn to_table(&self) -> String {
-        let clients = self.tally.clients.len() as u64;
+        let clients = self.recommendation.clients;
         let window = self.window();
         let rows: Vec<[String; 10]> = self
-            .candidates
+            .recommendation
+            .rules
             .iter()
-            .filter_map(|candidate| {
-                let tally = self.tally_of(candidate)?;
-                let exceeding = tally.clients_exceeding.len() as u64;
-                Some([
-                    candidate.rule_id.clone(),
-                    candidate.name.clone(),
-                    quota(candidate.limit, &window, candidate.limit),
-                    grouped(candidate.needed),
-                    grouped(candidate.busiest),
-                    grouped(tally.applied),
-                    grouped(tally.exceeded),
-                    share(tally.exceeded, tally.applied),
-                    grouped(exceeding),
-                    share(exceeding, clients),
-                ])
+            .map(|rule| {
+                [
+                    rule.rule_id.clone(),
+                    rule.name.clone(),
+                    quota(rule.limit, &window, rule.limit),
+                    grouped(rule.needed),
+                    grouped(rule.busiest),
+                    grouped(rule.requests),
+                    grouped(rule.refused),
+                    share(rule.refused, rule.requests),
+                    grouped(rule.clients_refused),
+                    share(rule.clients_refused, clients),
+                ]
             })
             .collect();
         let columns = [
@@ -89,9 +91,9 @@ impl Proposal<'_> {
             Column::Figure("share"),
         ];
         let mut text = String::new();
-        for source in self.traffic.sources() {
-            let (requests, format) = (count(source.requests, "request"), source.format.name());
-            text += &format!("{}: {requests} ({format})\n", printable(&source.name));
+        for ProposalSource { name, requests, about } in &self.sources {
+            let requests = count(*requests, "request");
+            text += &format!("{}: {requests} ({about})\n", printable(name));
         }
         let RecommendArguments { headroom, refuse_at_most, output, .. } = self.arguments;
         text += &format!(
@@ -108,17 +110,17 @@ impl Proposal<'_> {
 
     /// The policy, with what speaks for each limit.
     pub(super) fn to_yaml(&self) -> String {
-        let RecommendArguments { headroom, refuse_at_most, window, .. } = self.arguments;
+        let RecommendArguments { headroom, refuse_at_most, .. } = self.arguments;
+        let Recommendation { rules, requests, clients, .. } = self.recommendation;
         let sources: Vec<String> = self
-            .traffic
-            .sources()
+            .sources
             .iter()
             .map(|source| printable(&source.name).replace(['\u{85}', '\u{2028}', '\u{2029}'], " "))
             .collect();
         let mut text = format!(
             "# Proposed by tollgate recommend, from {} of {}:\n",
-            count(self.tally.requests, "request"),
-            count(self.tally.clients.len() as u64, "client")
+            count(*requests, "request"),
+            count(*clients, "client")
         );
         for source in sources {
             text += &format!("#   {source}\n");
@@ -129,65 +131,43 @@ impl Proposal<'_> {
             self.lasted(),
             self.result()
         );
-        text + &to_yaml(self.candidates, window, |candidate| self.evidence(candidate))
+        text + &to_yaml(rules, |rule| self.evidence(rule))
     }
 
     /// Why the limit is what it is.
-    fn evidence(&self, candidate: &Candidate) -> Vec<String> {
-        let Some(tally) = self.tally_of(candidate) else { return Vec::new() };
-        let clients = self.tally.clients.len() as u64;
-        let exceeding = tally.clients_exceeding.len() as u64;
+    fn evidence(&self, rule: &RecommendedRule) -> Vec<String> {
+        let clients = self.recommendation.clients;
         vec![
             format!(
                 "Needed {} / {} by nearly all of {}, {} by the busiest client.",
-                grouped(candidate.needed),
+                grouped(rule.needed),
                 self.window(),
-                count(tally.applied, "request"),
-                grouped(candidate.busiest),
+                count(rule.requests, "request"),
+                grouped(rule.busiest),
             ),
             format!(
                 "Refuses {} of them ({}) and touches {} of {} ({}).",
-                grouped(tally.exceeded),
-                share(tally.exceeded, tally.applied),
-                grouped(exceeding),
+                grouped(rule.refused),
+                share(rule.refused, rule.requests),
+                grouped(rule.clients_refused),
                 count(clients, "client"),
-                share(exceeding, clients),
+                share(rule.clients_refused, clients),
             ),
         ]
     }
 
     pub(super) fn to_json(&self) -> Result<String, Failure> {
-        let rules: Vec<serde_json::Value> = self
-            .candidates
-            .iter()
-            .filter_map(|candidate| {
-                let tally = self.tally_of(candidate)?;
-                Some(json!({
-                    "rule_id": candidate.rule_id,
-                    "name": candidate.name,
-                    "limit": candidate.limit,
-                    "window": self.arguments.window,
-                    "algorithm": candidate.algorithm().name(),
-                    "identifier_type": candidate.identifier,
-                    "endpoint": candidate.endpoint,
-                    "methods": candidate.methods,
-                    "tier": candidate.tier,
-                    "needed": candidate.needed,
-                    "busiest": candidate.busiest,
-                    "requests": tally.applied,
-                    "refused": tally.exceeded,
-                    "clients_refused": tally.clients_exceeding.len(),
-                }))
-            })
-            .collect();
+        let Recommendation { rules, requests, refused, clients, clients_refused, .. } =
+            self.recommendation;
         let proposal = json!({
-            "requests": self.tally.requests,
-            "refused": self.tally.refused,
-            "clients": self.tally.clients.len(),
-            "clients_refused": self.tally.clients_refused(),
+            "requests": requests,
+            "refused": refused,
+            "clients": clients,
+            "clients_refused": clients_refused,
             "rules": rules,
         });
         serde_json::to_string(&proposal)
+            .map(|json| printable_json(&json))
             .map_err(|error| Failure::usage(format!("cannot write the proposal: {error}")))
     }
 }

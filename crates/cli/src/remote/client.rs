@@ -11,6 +11,7 @@ use http::{Request, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::runtime::Runtime;
 use tollgate::identity::Secret;
 use tollgate_client::{BuildError, Client};
 
@@ -18,7 +19,7 @@ use super::call_error::{CallError, connection_failure, refused};
 use super::token;
 use crate::arguments::ServerArguments;
 use crate::failure::Failure;
-use crate::terminal::printable;
+use crate::terminal::{printable, printable_json};
 
 /// Everything but what RFC 3986 calls unreserved.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -31,11 +32,13 @@ pub(crate) struct Remote {
     client: Client,
     is_https: bool,
     has_ca: bool,
+    /// Keeps connections open from one call to the next, for commands that call again and again.
+    runtime: Option<Runtime>,
 }
 
 /// The response to a successful call.
 pub(crate) struct Fetched<T> {
-    /// The body as it came.
+    /// The body as it came, with escapes for characters that would do something to a terminal.
     pub(crate) text: String,
     pub(crate) value: T,
     /// The version of the resource.
@@ -85,7 +88,12 @@ impl Remote {
             (BuildError::Authority(why), Some(file)) => unusable_ca(file, why),
             _ => Failure::usage(format!("{error} (--ca)")),
         })?;
-        Ok(Self { client, is_https, has_ca: ca.is_some() })
+        Ok(Self { client, is_https, has_ca: ca.is_some(), runtime: None })
+    }
+
+    /// The same server, over connections that stay open.
+    pub(crate) fn keep_connections(self) -> Result<Self, Failure> {
+        Ok(Self { runtime: Some(runtime()?), ..self })
     }
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Fetched<T>, CallError> {
@@ -158,7 +166,7 @@ impl Remote {
         let next = header(LINK).and_then(next_page).map(str::to_owned);
         let text = String::from_utf8_lossy(response.body()).into_owned();
         match serde_json::from_str(&text) {
-            Ok(value) => Ok(Fetched { text, value, etag, next }),
+            Ok(value) => Ok(Fetched { text: printable_json(&text), value, etag, next }),
             Err(error) => Err(CallError::Failed(Failure::usage(format!(
                 "{} gave an answer that cannot be read: {error}. Is it a Tollgate server? (--server)",
                 self.client.server()
@@ -192,8 +200,12 @@ impl Remote {
             .header(USER_AGENT, agent)
             .body(body)
             .map_err(|error| Failure::usage(format!("cannot ask {server}: {error}")))?;
-        block_on(self.client.call(request))?
-            .map_err(|error| connection_failure(&error, self.is_https, self.has_ca))
+        let call = self.client.call(request);
+        let called = match &self.runtime {
+            Some(runtime) => runtime.block_on(call),
+            None => block_on(call)?,
+        };
+        called.map_err(|error| connection_failure(&error, self.is_https, self.has_ca))
     }
 }
 
@@ -209,12 +221,15 @@ fn if_match(request: http::request::Builder, etag: Option<&str>) -> http::reques
     }
 }
 
+fn runtime() -> Result<Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::usage(format!("cannot start a connection: {error}")))
+}
+
 /// Each call has its own runtime: the name of a host that is still being resolved must not delay the end of the
 /// command, and a connection that was idle during a confirmation is not used again.
 fn block_on<T>(call: impl Future<Output = T>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| Failure::usage(format!("cannot start a connection: {error}")))?;
+    let runtime = runtime()?;
     let result = runtime.block_on(call);
     runtime.shutdown_background();
     Ok(result)

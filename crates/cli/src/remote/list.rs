@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::call_error::CallError;
 use super::client::Remote;
 use crate::failure::Failure;
+use crate::terminal::printable_json;
 
 /// How many items a page has at most.
 const MAX_PAGE: usize = 1_000;
@@ -60,7 +61,7 @@ impl FullList {
         let items: Vec<&str> = self.items.iter().map(|item| item.get()).collect();
         let others = self.others.iter().map(|(name, value)| format!("\"{name}\":{value},"));
         let others: String = others.collect();
-        format!("{others}\"{}\":[{}]", self.name, items.join(","))
+        printable_json(&format!("{others}\"{}\":[{}]", self.name, items.join(",")))
     }
 
     /// The first item, as it came and as far as it is shown.

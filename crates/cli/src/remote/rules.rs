@@ -27,9 +27,20 @@ struct RuleRow {
     time_zone: Option<String>,
     algorithm: Option<String>,
     burst: Option<u64>,
+    candidate: Option<TriedQuota>,
     identifier_type: OneOrManyText,
     action: Option<String>,
     enabled: Option<bool>,
+}
+
+/// The limit that is tried beside that of a rule. What it leaves out is as the rule has it.
+#[derive(Debug, Deserialize)]
+struct TriedQuota {
+    limit: Option<u64>,
+    window_seconds: Option<f64>,
+    window: Option<String>,
+    algorithm: Option<String>,
+    burst: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -79,14 +90,27 @@ fn render(rules: &[RuleRow]) -> String {
 }
 
 fn row(rule: &RuleRow) -> [String; 5] {
-    let window = match (&rule.window, rule.window_seconds) {
+    let window_of = |window: Option<&str>, seconds: Option<f64>| match (window, seconds) {
         (Some(window), _) => match (parse_window(window), &rule.time_zone) {
             (Ok(window), _) => span(window.get()),
             (Err(_), Some(zone)) => format!("{} ({zone})", window.trim_start_matches("1 ")),
-            (Err(_), None) => window.clone(),
+            (Err(_), None) => window.to_owned(),
         },
         (None, seconds) => seconds.map(lasting).unwrap_or_default(),
     };
+    let window = window_of(rule.window.as_deref(), rule.window_seconds);
+    let mut limit = quota(rule.limit, &window, rule.burst.unwrap_or(rule.limit));
+    if let Some(TriedQuota { limit: tried, window_seconds, window: text, algorithm, burst }) =
+        &rule.candidate
+    {
+        let own = window_of(text.as_deref(), *window_seconds);
+        let tried = tried.unwrap_or(rule.limit);
+        let kept = rule.burst.filter(|_| algorithm.is_none());
+        let burst = burst.or(kept).unwrap_or(tried);
+        let of = quota(tried, if own.is_empty() { &window } else { &own }, burst);
+        let by = algorithm.as_ref().map(|it| format!(" {it}")).unwrap_or_default();
+        limit += &format!("; candidate {of}{by}");
+    }
     let action = match (rule.enabled, rule.action.as_deref()) {
         (Some(false), _) => "switched off",
         (_, action) => action.unwrap_or("reject"),
@@ -97,7 +121,7 @@ fn row(rule: &RuleRow) -> [String; 5] {
     };
     [
         rule.rule_id.clone(),
-        quota(rule.limit, &window, rule.burst.unwrap_or(rule.limit)),
+        limit,
         rule.algorithm.clone().unwrap_or_else(|| AlgorithmName::default().0.name().to_owned()),
         counted_by,
         action.to_owned(),
@@ -143,6 +167,14 @@ rules:
             MONTHLY,
             " rule  limit                           algorithm     counted by  beyond the limit
  plan  10,000 / month (Europe/Berlin)  fixed_window  tenant      reject
+
+1 rule
+",
+        );
+        check(
+            "rules: [{rule_id: api, limit: 1000, window: 1m, identifier_type: ip, candidate: {limit: 800}}]",
+            " rule  limit                                 algorithm               counted by  beyond the limit
+ api   1,000 / 1 min; candidate 800 / 1 min  sliding_window_counter  ip          reject
 
 1 rule
 ",

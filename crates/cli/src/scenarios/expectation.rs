@@ -4,14 +4,18 @@ use tollgate::{Decision, DecisionReason, Micros, Refusal, SoftState};
 use tollgate_document::{
     Decode, Field, Fields, Node, Position, Problem, Scope, Value, closest, decode_choice, quote,
 };
+use tollgate_simulate::Outcome;
 
 use super::lasting::Lasting;
-use crate::outcome::Outcome;
 use crate::terminal::span;
 
-impl Decode for Outcome {
+/// An outcome, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NamedOutcome(Outcome);
+
+impl Decode for NamedOutcome {
     fn decode(node: &Node, scope: &mut Scope) -> Option<Self> {
-        let named = Self::ALL.map(|outcome| (outcome.name(), outcome));
+        let named = Outcome::ALL.map(|outcome| (outcome.name(), Self(outcome)));
         decode_choice(node, &named, &[], scope)
     }
 }
@@ -111,13 +115,13 @@ const FIELDS: [Field; 11] = [
 impl Decode for Expectation {
     fn decode(node: &Node, scope: &mut Scope) -> Option<Self> {
         if matches!(node.value, Value::String(_)) {
-            let outcome = Outcome::decode(node, scope)?;
+            let NamedOutcome(outcome) = NamedOutcome::decode(node, scope)?;
             return Some(Self { outcome: Some(outcome), ..Self::default() });
         }
         let before = scope.found();
         let mut fields = Fields::open(node, &FIELDS, scope)?;
         let expectation = Self {
-            outcome: fields.optional("outcome"),
+            outcome: fields.optional("outcome").map(|NamedOutcome(outcome)| outcome),
             rule: fields.optional("rule"),
             reason: fields.optional("reason"),
             would_refuse: fields.optional("would_refuse"),

@@ -2,10 +2,10 @@
 
 use tollgate::{Limiter, ManualClock, Micros, Policy};
 use tollgate_document::Position;
+use tollgate_simulate::Outcome;
 
 use super::document::{Scenario, Step, StepTime};
 use super::expectation::describe;
-use crate::outcome::Outcome;
 use crate::terminal::span;
 
 /// Most failures of one scenario that are reported.

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use tollgate::store::StoreUrl;
 use tollgate_server::settings::ByteSize;
-
-use crate::traffic::FormatChoice;
+use tollgate_simulate::traffic::FormatChoice;
 
 /// Arguments of `tollgate simulate`.
 #[derive(Args, Debug)]

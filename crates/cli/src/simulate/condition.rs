@@ -7,10 +7,9 @@ use std::fmt;
 
 use tollgate::Policy;
 use tollgate_document::{closest, quote};
+use tollgate_simulate::{MAX_FRACTION, Tally, millionths};
 
-use super::tally::Tally;
 use crate::failure::Failure;
-use crate::percent::{MAX_FRACTION, millionths};
 use crate::terminal::{count, printable, share};
 
 /// Numbers are compared in millionths.

@@ -9,27 +9,25 @@ mod namespaced_store;
 mod replay;
 mod report;
 mod steps;
-mod tally;
 
 use std::process::ExitCode;
 
 use tollgate::Policy;
 use tollgate::rules::{CompileOptions, Rule};
 use tollgate::store::StoreUrl;
+use tollgate_simulate::traffic::{Input, Options, Traffic, total_size};
+use tollgate_simulate::{RequestResult, TRACE_KEY, Tally};
 
 use self::condition::Condition;
 use self::html::HtmlReport;
 use self::steps::Steps;
 use crate::failure::{FOUND_PROBLEMS, Failure};
 use crate::new_file::NewFile;
-use crate::outcome::Outcome;
 use crate::policy_file::PolicyText;
 use crate::terminal::{count, grouped, progress};
-use crate::traffic::{Input, Options, Traffic, total_size};
 
 pub(crate) use self::arguments::{ReadingArguments, SimulateArguments};
-pub(crate) use self::replay::replay;
-pub(crate) use self::tally::{RuleTally, Tally};
+pub(crate) use self::replay::with_progress;
 
 /// What an inline rule counts a log by.
 const LOG_KEY: &str = "ip";
@@ -51,7 +49,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
     let report = arguments.report.as_deref().map(NewFile::at).transpose()?;
     let traffic = read(&inputs, &arguments.reading)?;
     if let Some(rule) = arguments.rule.as_deref().filter(|_| traffic.is_trace()) {
-        file = PolicyText::inline(rule, replay::TRACE_KEY);
+        file = PolicyText::inline(rule, TRACE_KEY);
         policy = compile(&file, is_inline)?;
     }
 
@@ -62,17 +60,18 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
     let rules: Vec<Rule> = policy.rules().iter().cloned().collect();
     let mut tally = Tally::new(&policy, &traffic);
     let mut steps = arguments.json.then(|| Steps::new(is_inline));
-    let mut outcomes = Vec::new();
-    let replayed = replay(policy, &traffic, &store, |record, decision| -> Result<(), Failure> {
-        tally.add(record, decision);
-        if report.is_some() {
-            outcomes.push(Outcome::of(decision));
-        }
-        steps.as_mut().map_or(Ok(()), |steps| steps.write(decision))
-    })?;
+    let mut results = Vec::new();
+    let doubt =
+        replay::replay(policy, &traffic, &store, |record, decision| -> Result<(), Failure> {
+            tally.add(record, decision);
+            if report.is_some() {
+                results.push(RequestResult::of(decision));
+            }
+            steps.as_mut().map_or(Ok(()), |steps| steps.write(decision))
+        })?;
     match steps {
         Some(steps) => steps.finish()?,
-        None => report::print(&traffic, &tally, &replayed, arguments.top)?,
+        None => report::print(&traffic, &tally, doubt, arguments.top)?,
     }
     if let Some(report) = report {
         let algorithms = compare::all(&file, &traffic)?;
@@ -81,9 +80,9 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
             rules: &rules,
             traffic: &traffic,
             tally: &tally,
-            outcomes: &outcomes,
+            results: &results,
             algorithms: &algorithms,
-            doubt: replayed.doubt(),
+            doubt: doubt.map(replay::sentence),
             top: arguments.top,
         };
         report.write(&page.to_html())?;

@@ -1,87 +1,74 @@
-//! Traffic through a limiter, one request after the other, at the time each was made.
+//! Traffic through counters in memory or in a store that `serve` could count in, with a progress bar.
 
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tollgate::store::{AnyStore, RemoteSettings, StoreUrl};
-use tollgate::{
-    Attribute, Attributes, Checked, Clock as _, Decision, Limiter, ManualClock, MemoryStore,
-    Micros, Policy, SystemClock,
-};
+use tollgate::{Clock as _, Decision, Limiter, ManualClock, Micros, Policy, SystemClock};
+use tollgate_simulate::traffic::{RecordView, Traffic};
+use tollgate_simulate::{Doubt, Recorded, ReplayOptions, Stopped};
 
 use super::namespaced_store::NamespacedStore;
 use crate::failure::Failure;
 use crate::terminal::{count, progress};
-use crate::traffic::{RecordView, Traffic};
 
-/// What an inline rule counts a trace by.
-pub(super) const TRACE_KEY: &str = "attribute:key";
-/// The name of that attribute.
-const KEY: &str = "key";
-/// Enough for tens of millions of clients: a simulation should forget none.
-const STORE_BYTES: usize = 4 << 30;
 /// No request waits for a simulation, so a store may be slow.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// How often the progress bar moves.
 const STRIDE: usize = 1 << 14;
 
-/// A recorded request as rules see it. The key of a trace stands for a missing user, and the client of a request for
-/// a missing key.
-pub(super) struct Recorded<'a>(pub(super) RecordView<'a>);
+/// A sentence about what makes a result doubtful.
+pub(super) fn sentence(doubt: Doubt) -> String {
+    let forgotten = count(doubt.forgotten, "counter");
+    format!("forgot {forgotten} for lack of memory: more was allowed than should be\n")
+}
 
-impl Attributes for Recorded<'_> {
-    fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
-        let record = self.0;
-        match attribute {
-            Attribute::UserId => record.user().or(record.key()),
-            Attribute::ApiKey => record.api_key(),
-            Attribute::Ip => record.ip(),
-            Attribute::Tenant => record.tenant(),
-            Attribute::Host => record.host(),
-            Attribute::Path => record.path(),
-            Attribute::Method => record.method(),
-            Attribute::Tier => record.tier(),
-            Attribute::Header(name) => record.header(name),
-            Attribute::Claim(_) => None,
-            Attribute::Custom(KEY) => record
-                .key()
-                .or_else(|| record.attribute(KEY))
-                .or_else(|| record.user())
-                .or_else(|| record.api_key())
-                .or_else(|| record.ip())
-                .or_else(|| record.tenant()),
-            Attribute::Custom(name) => record.attribute(name),
+/// Runs something that replays traffic, with a progress bar that starts anew with each replay.
+pub(crate) fn with_progress<T>(
+    traffic: &Traffic,
+    run: impl FnOnce(&mut dyn FnMut(usize) -> Result<(), Stopped>) -> T,
+) -> T {
+    let bar = progress(Some(traffic.len() as u64), "replaying", "requests");
+    let done = run(&mut |replayed| {
+        if replayed.is_multiple_of(STRIDE) {
+            bar.set_position(replayed as u64);
         }
-    }
-
-    fn cost(&self) -> u64 {
-        self.0.cost()
-    }
+        Ok(())
+    });
+    bar.finish_and_clear();
+    done
 }
 
-/// The state of the store at the end of the traffic.
-pub(crate) struct Replayed {
-    /// Counters that were forgotten because memory was full, which makes the result doubtful.
-    forgotten: u64,
-}
-
-impl Replayed {
-    /// A sentence about what makes the result doubtful, if anything does.
-    pub(crate) fn doubt(&self) -> Option<String> {
-        let forgotten = count(self.forgotten, "counter");
-        (self.forgotten > 0).then(|| {
-            format!("forgot {forgotten} for lack of memory: more was allowed than should be\n")
-        })
-    }
-}
-
-/// Judges every request by counters in that store, and shows each decision to `see`.
-pub(crate) fn replay<'t>(
+/// Checks every request by counters in that store, and shows each decision to `see`.
+pub(super) fn replay<'t>(
     policy: Policy,
     traffic: &'t Traffic,
     url: &StoreUrl,
     mut see: impl FnMut(RecordView<'t>, &Decision) -> Result<(), Failure>,
-) -> Result<Replayed, Failure> {
+) -> Result<Option<Doubt>, Failure> {
+    with_progress(traffic, |watch| {
+        let mut replayed = 0;
+        let mut see = |record: RecordView<'t>, decision: &Decision| {
+            // A progress bar stops nothing.
+            let _ = watch(replayed);
+            replayed += 1;
+            see(record, decision)
+        };
+        if url.is_shared() {
+            replay_in(policy, traffic, url, &mut see).map(|()| None)
+        } else {
+            tollgate_simulate::replay(policy, traffic, &ReplayOptions::default(), see)
+        }
+    })
+}
+
+/// Checks every request by counters across a network.
+fn replay_in<'t>(
+    policy: Policy,
+    traffic: &'t Traffic,
+    url: &StoreUrl,
+    see: &mut dyn FnMut(RecordView<'t>, &Decision) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let runtime = Runtime::new()?;
     // Stores across a network need a runtime.
     let _inside = runtime.enter();
@@ -91,7 +78,8 @@ pub(crate) fn replay<'t>(
         deny_cache: Micros::ZERO,
         ..RemoteSettings::default()
     };
-    let store = AnyStore::open(url, STORE_BYTES, &settings).map_err(Failure::usage)?;
+    // The size is that of a store in memory.
+    let store = AnyStore::open(url, 0, &settings).map_err(Failure::usage)?;
     if let AnyStore::Redis(store) = &store
         && !runtime.block_on(store.inner().found(DEADLINE))
     {
@@ -100,23 +88,14 @@ pub(crate) fn replay<'t>(
     let store = NamespacedStore::new(store, SystemClock.now());
     let clock = ManualClock::default();
     let limiter = Limiter::builder().policy(policy).store(store).clock(clock.clone()).build();
-    let bar = progress(Some(traffic.len() as u64), "replaying", "requests");
-    for (i, record) in traffic.iter().enumerate() {
+    for record in traffic.iter() {
         clock.set(record.time());
         let request = Recorded(record);
-        let decision = match limiter.check(&request) {
-            Checked::Ready(decision) => decision,
-            Checked::Pending(pending) => runtime.block_on(pending.into_future()),
-        };
+        let decision = runtime.block_on(limiter.check(&request).into_future());
         if let Some(why) = decision.degraded() {
             return Err(Failure::usage(format!("cannot count in {url}: {why}")));
         }
         see(record, &decision)?;
-        if i % STRIDE == 0 {
-            bar.set_position(i as u64);
-        }
     }
-    bar.finish_and_clear();
-    let forgotten = limiter.store().store.memory().map_or(0, MemoryStore::evicted);
-    Ok(Replayed { forgotten })
+    Ok(())
 }

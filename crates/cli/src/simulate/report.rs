@@ -2,29 +2,30 @@
 
 use std::io::{self, Write as _};
 
-use super::replay::Replayed;
-use super::tally::Tally;
+use tollgate_simulate::traffic::Traffic;
+use tollgate_simulate::{Doubt, Tally};
+
+use super::replay::sentence;
 use crate::failure::Failure;
 use crate::table::{Column, table};
 use crate::terminal::{count, grouped, moment, share, span, sparkline};
-use crate::traffic::Traffic;
 
 pub(super) fn print(
     traffic: &Traffic,
     tally: &Tally<'_>,
-    replayed: &Replayed,
+    doubt: Option<Doubt>,
     top: usize,
 ) -> Result<(), Failure> {
-    let report = render(traffic, tally, replayed, top);
+    let report = render(traffic, tally, doubt, top);
     Ok(io::stdout().lock().write_all(report.as_bytes())?)
 }
 
-fn render(traffic: &Traffic, tally: &Tally<'_>, replayed: &Replayed, top: usize) -> String {
+fn render(traffic: &Traffic, tally: &Tally<'_>, doubt: Option<Doubt>, top: usize) -> String {
     let mut parts = vec![heading(traffic, tally), verdicts(tally), course(tally), by_rule(tally)];
     if tally.refused > 0 && top > 0 {
         parts.push(by_client(tally, top));
     }
-    parts.extend(replayed.doubt());
+    parts.extend(doubt.map(sentence));
     parts.join("\n")
 }
 

@@ -107,8 +107,18 @@ fn a_folder_with_policies_and_files_of_envoy_is_refused_as_serve_refuses_it() {
     let envoy = folder.write("ratelimit.yaml", &file("a", ""));
     let expected = ["ratelimit.yaml", "reads every file of it", "2 files: 1 error, 0 warnings"];
     check(&[&folder.text()], 1, &expected);
-    let served =
-        tollgate(&["serve", "--http", "127.0.0.1:0", "--envoy-config", &folder.text()], "");
+    let served = tollgate(
+        &[
+            "serve",
+            "--http",
+            "127.0.0.1:0",
+            "--grpc",
+            "127.0.0.1:0",
+            "--envoy-config",
+            &folder.text(),
+        ],
+        "",
+    );
     assert_eq!(served.code, 2, "{}", served.stdout);
     assert!(served.stderr.contains("policy.yaml: "), "{}", served.stderr);
     // One by one, they say what each of them is.

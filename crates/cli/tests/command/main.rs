@@ -177,6 +177,17 @@ fn gzip_and_several_inputs_are_read() {
 }
 
 #[test]
+fn traffic_that_takes_too_much_memory_is_refused_with_what_to_do() {
+    let rule = r#"{"limit":10,"window":"1m"}"#;
+    let ran =
+        tollgate(&["simulate", "--rule", rule, "--max-memory", "64KiB", "-"], &log().repeat(100));
+    assert_eq!(ran.code, 2, "{}", ran.stdout);
+    for part in ["up to line ", "take more than 64KiB of memory", "--max-memory", "--no-sort"] {
+        assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn wrong_usage_is_reported_in_a_sentence_with_exit_code_2() {
     let folder = tempfile::tempdir().expect("a folder");
     let bad = folder.path().join("bad.yaml");

@@ -37,10 +37,10 @@ pub use lists::{BanRow, ListRow, ListTab, Lists, OverrideRow};
 pub use live::{Live, TailFilter, TopList};
 pub use overview::{Breaker, FirstCheck, Memory, NodeRow, Overview, StoreServer};
 pub use rule::{
-    CandidateFigures, DiffKind, DiffLine, EditMode, EditedRule, Effect, EffectClient,
-    EffectPreview, Finding, FindingKind, RuleChoices, RuleForm, RuleRevision,
+    DiffKind, DiffLine, EditMode, EditedRule, Effect, EffectClient, EffectPreview, Finding,
+    FindingKind, RuleChoices, RuleForm, RuleRevision,
 };
-pub use rules::{RuleOrder, RuleRow, RuleState, Rules};
+pub use rules::{CandidateFigures, RuleOrder, RuleRow, RuleState, Rules};
 pub use series::{Figure, LatencySeries, PointNote, RequestSeries, RevisionMark};
 pub use shared::{
     ClientRef, DecisionRow, Failure, Identifier, Outcome, Paging, Quota, Section, TopClient,

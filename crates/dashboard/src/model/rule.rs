@@ -1,6 +1,6 @@
 //! One rule: as it is, as it is being edited, and what the edit would do to real traffic.
 
-use super::rules::RuleState;
+use super::rules::{CandidateFigures, RuleState};
 use super::series::RequestSeries;
 use super::shared::{ClientRef, Quota, Section, TopClient};
 use super::time::Time;
@@ -44,7 +44,7 @@ pub struct EditedRule {
     pub course: RequestSeries,
     /// The clients that it refuses most.
     pub most_refused: Vec<TopClient>,
-    /// A candidate limit beside it.
+    /// The limit that is tried beside it, as saved.
     pub candidate: Option<CandidateFigures>,
     /// How many overrides of this rule there are.
     pub overrides: u64,
@@ -251,21 +251,6 @@ pub struct EffectClient {
     pub now: u64,
     /// Refused with the change.
     pub then: u64,
-}
-
-/// A candidate limit on the counter of a rule.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct CandidateFigures {
-    /// The limit that is tried.
-    pub limit: u64,
-    /// Requests that it counted in the range.
-    pub requests: u64,
-    /// Requests that it would have refused, and the rule in force did not.
-    pub would_refuse: u64,
-    /// Requests that it would have passed, and the rule in force refused.
-    pub would_pass: u64,
-    /// The clients that it would have refused most.
-    pub clients: Vec<TopClient>,
 }
 
 /// A change of a rule.

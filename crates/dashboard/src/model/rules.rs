@@ -1,7 +1,7 @@
 //! The list of rules.
 
 use super::series::Figure;
-use super::shared::{Paging, Quota};
+use super::shared::{Paging, Quota, TopClient};
 
 /// The list of rules.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -65,8 +65,23 @@ pub struct RuleRow {
     pub refused_share: Figure,
     /// How many it refused in the range; of a shadow rule, would have refused.
     pub refused: u64,
-    /// The candidate limit that is tried beside it, if there is one.
-    pub candidate: Option<u64>,
+    /// The limit that is tried beside it, if there is one.
+    pub candidate: Option<CandidateFigures>,
+}
+
+/// A limit that is tried beside that of a rule.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CandidateFigures {
+    /// The limit that is tried.
+    pub quota: Quota,
+    /// Requests that passed in the range, and that it counted.
+    pub requests: u64,
+    /// Requests of these that it would have refused.
+    pub would_refuse: u64,
+    /// How many clients it would have refused in the last minutes.
+    pub clients_refused: u64,
+    /// The clients that it would have refused most; empty in lists.
+    pub clients: Vec<TopClient>,
 }
 
 impl RuleOrder {

@@ -106,6 +106,10 @@ pub struct SimulatedClient {
     pub rule_id: Option<String>,
     /// The first refusal.
     pub first_refused: Option<Time>,
+    /// The path that was refused most.
+    pub path: Option<String>,
+    /// Its last user agent.
+    pub user_agent: Option<String>,
 }
 
 /// The result of a log under one algorithm.

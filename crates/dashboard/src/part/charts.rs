@@ -14,7 +14,11 @@ const MARK_WIDTH: f64 = 150.0;
 
 /// A small line beside a figure.
 pub(crate) fn spark(label: &str, values: &[f64], class: &str) -> Markup {
-    let values: Vec<Option<f64>> = values.iter().copied().map(Some).collect();
+    let mut values: Vec<Option<f64>> = values.iter().copied().map(Some).collect();
+    // One value alone would be a dot; as a line it is seen.
+    if let [one] = *values {
+        values.push(one);
+    }
     PreEscaped(Sparkline { label, values: &values, class, size: Sparkline::SIZE }.to_svg())
 }
 

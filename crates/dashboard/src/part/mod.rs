@@ -16,5 +16,5 @@ pub(crate) use forms::{Field, client_pairs, copyable, hidden, menu, post, select
 pub(crate) use states::{caveat, diff, empty, failed, findings, severity_class};
 pub(crate) use tables::{breaker, card, fleet, paging, tabs, top_list};
 pub(crate) use texts::{
-    ago, by, client, client_by, identifiers, moment, rule, t, tenant_tag, until,
+    ago, by, client, client_by, identifiers, moment, rule, shadow_tag, t, tenant_tag, until,
 };

@@ -49,6 +49,9 @@ pub(crate) fn top_list(rows: &[TopClient], class: &str) -> Markup {
                         @if let Some(rule_id) = &row.rule_id {
                             @if !row.client.identifiers.is_empty() { " · " }
                             (rule(rule_id))
+                        } @else if class == "k-ref" {
+                            // A list refuses without a rule.
+                            "denied"
                         }
                     }
                     @match row.used {

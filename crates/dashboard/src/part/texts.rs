@@ -63,6 +63,12 @@ pub(crate) fn rule(rule_id: &str) -> Markup {
     html! { a.id href=(path::rule(rule_id)) { (t(rule_id)) } }
 }
 
+/// A tag for a shadow rule, or for the candidate of a rule.
+pub(crate) fn shadow_tag(rule_id: &str) -> Markup {
+    let word = if rule_id.ends_with(path::CANDIDATE) { "candidate" } else { "shadow" };
+    html! { " " span.tag { (word) } }
+}
+
 /// A tag with a tenant.
 pub(crate) fn tenant_tag(tenant: Option<&str>) -> Markup {
     html! { @if let Some(tenant) = tenant { " " span.tag.text { "tenant " (t(tenant)) } } }

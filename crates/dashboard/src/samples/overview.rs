@@ -2,8 +2,9 @@
 
 use super::{NOW, Words, before};
 use crate::model::{
-    Breaker, ErrorCount, Figure, FirstCheck, LatencySeries, Memory, NodeRow, Overview, PointNote,
-    Quota, RequestSeries, RevisionMark, RuleRow, RuleState, Section, StoreServer, TopClient,
+    Breaker, CandidateFigures, ErrorCount, Figure, FirstCheck, LatencySeries, Memory, NodeRow,
+    Overview, PointNote, Quota, RequestSeries, RevisionMark, RuleRow, RuleState, Section,
+    StoreServer, TopClient,
 };
 
 const POINTS: usize = 120;
@@ -84,6 +85,16 @@ pub(crate) fn quota(
     }
 }
 
+pub(crate) fn candidate(w: Words) -> CandidateFigures {
+    CandidateFigures {
+        quota: quota(w, 4, 60_000, None, &["ip"]),
+        requests: w.n(12_400),
+        would_refuse: w.n(37),
+        clients_refused: w.n(3),
+        clients: Vec::new(),
+    }
+}
+
 pub(crate) fn rule_rows(w: Words) -> Vec<RuleRow> {
     let row = |rule_id: &str, quota, applies_to: &str, per_second, share: f64, salt| RuleRow {
         rule_id: w.t(rule_id),
@@ -98,7 +109,7 @@ pub(crate) fn rule_rows(w: Words) -> Vec<RuleRow> {
     vec![
         RuleRow {
             name: w.some("Logins per address"),
-            candidate: Some(w.n(8)),
+            candidate: Some(candidate(w)),
             refused_share: Figure {
                 value: w.f(0.734),
                 course: (0..32).map(|at| 0.02 + 0.7 * hill(at, 20.0, 4.0)).collect(),

@@ -1,6 +1,6 @@
 //! The rules, and one rule that is being edited.
 
-use super::overview::{course, quota, requests, rule_rows, top};
+use super::overview::{candidate, course, quota, requests, rule_rows, top};
 use super::{Words, before};
 use crate::model::{
     CandidateFigures, DiffKind, DiffLine, EditMode, EditedRule, Effect, EffectClient,
@@ -53,11 +53,8 @@ pub(crate) fn rule(w: Words) -> EditedRule {
         course: requests(w, 0.014),
         most_refused: top(w),
         candidate: Some(CandidateFigures {
-            limit: w.n(8),
-            requests: w.n(12_400),
-            would_refuse: w.n(0),
-            would_pass: w.n(61),
             clients: top(w).into_iter().take(2).collect(),
+            ..candidate(w)
         }),
         overrides: w.n(2),
         bans: w.n(1),
@@ -105,7 +102,7 @@ fn form(w: Words) -> RuleForm {
         penalty_after: w.t("5"),
         penalty_within_seconds: w.t("60"),
         penalty_ban_seconds: w.t("600"),
-        candidate_limit: w.t("8"),
+        candidate_limit: w.t("4"),
         enabled: true,
         others: w.list(&["refusal", "replaces"]),
         ..RuleForm::default()

@@ -161,6 +161,8 @@ pub(crate) fn simulation(w: Words) -> Simulation {
         refused: w.n(row.count),
         rule_id: row.rule_id,
         first_refused: Some(before(9_000)),
+        path: w.some("/login"),
+        user_agent: w.some("python-requests/2.32"),
     });
     Simulation {
         form: form(w),

@@ -108,7 +108,7 @@ fn change(chrome: &Chrome, row: &AuditRow) -> Markup {
                 (t(&row.kind)) " "
                 @if row.kind == "rule" && row.action != "delete" { (rule(&row.entry)) } @else { b.id { (t(&row.entry)) } }
                 " " span.tag.text.(action_class(&row.action)) { (t(past(&row.action))) }
-                @if !row.summary.is_empty() { " " span.dim { (t(&row.summary)) } }
+                @if !row.summary.is_empty() && row.action == "update" { " " span.dim { (t(&row.summary)) } }
                 @if !row.diff.is_empty() {
                     details { summary { "Show the change" } (diff(&row.diff)) }
                 }

@@ -169,7 +169,9 @@ fn limits(chrome: &Chrome, model: &Client) -> Markup {
                 (Field { label: "Endpoint", name: "endpoint", value: &model.endpoint, placeholder: "/orders", is_wide: true, ..Field::default() }.html())
                 button type="submit" { "Show" }
             }
-            @if model.limits.is_empty() {
+            @if model.limits.is_empty() && (!model.bans.is_empty() || model.listing.is_some()) {
+                (empty("Nothing is counted now.", &html! { "A ban or a list decides before limits are counted." }))
+            } @else if model.limits.is_empty() {
                 (empty("No limit applies.", &html! { "Name an endpoint above to see limits of single endpoints." }))
             } @else {
                 ul.limits { @for limit in &model.limits { (one_limit(chrome, limit)) } }

@@ -32,7 +32,7 @@ fn found(chrome: &Chrome, model: &Clients) -> Markup {
     match &model.found {
         Section::Failed(failure) => failed(failure, chrome.now),
         Section::Ready(rows) if !rows.is_empty() => html! {
-            @if model.query.is_empty() { p.dim { "Refused or put into a tier lately:" } }
+            @if model.query.is_empty() { p.dim { "Seen in the last minutes, the most refused first, and put into a tier:" } }
             (table(rows, chrome))
         },
         Section::Ready(_) if model.query.is_empty() => empty(
@@ -47,16 +47,19 @@ fn found(chrome: &Chrome, model: &Clients) -> Markup {
 }
 
 fn table(rows: &[FoundClient], chrome: &Chrome) -> Markup {
+    // Rankings know names only, so a column may have nothing to say.
+    let has_types = rows.iter().any(|row| !row.client.identifiers.is_empty());
+    let has_times = rows.iter().any(|row| row.seen_at.is_some());
     html! {
         table {
             thead {
                 tr {
                     th scope="col" { "Client" }
-                    th scope="col" { "Type" }
+                    @if has_types { th scope="col" { "Type" } }
                     th scope="col" .m-hide { "Tier" }
                     th scope="col" .num { "Refused" }
                     th scope="col" .num .m-hide { "Requests" }
-                    th scope="col" .m-hide { "Seen" }
+                    @if has_times { th scope="col" .m-hide { "Seen" } }
                 }
             }
             tbody {
@@ -68,11 +71,11 @@ fn table(rows: &[FoundClient], chrome: &Chrome) -> Markup {
                                 " " span.tag.text.bad[mark == "banned" || mark == "blacklist"] { (t(mark)) }
                             }
                         }
-                        td.dim { (by(&row.client.identifiers)) }
+                        @if has_types { td.dim { @if row.client.identifiers.is_empty() { "–" } @else { (by(&row.client.identifiers)) } } }
                         td.m-hide { (t(row.tier.as_deref().unwrap_or("–"))) }
                         td.num { (figure(row.refused)) }
                         td.num.m-hide { (figure(row.recorded)) }
-                        td.dim.m-hide { @if let Some(at) = row.seen_at { (ago(at, chrome.now)) } }
+                        @if has_times { td.dim.m-hide { @if let Some(at) = row.seen_at { (ago(at, chrome.now)) } } }
                     }
                 }
             }

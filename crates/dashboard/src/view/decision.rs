@@ -49,7 +49,11 @@ pub(crate) fn body(chrome: &Chrome, model: &ExplainedDecision) -> Markup {
             section.card {
                 h2 { "Rules at that moment" }
                 @if let Some(source) = &model.source { p.dim { "From " (t(source)) "." } }
-                div.tree { (rules(&model.rules, chrome.now)) }
+                @if model.rules.is_empty() {
+                    p.dim { "No rule was counted: a list or a ban decides before that, and some requests have no rule." }
+                } @else {
+                    div.tree { (rules(&model.rules, chrome.now)) }
+                }
             }
         }
     }

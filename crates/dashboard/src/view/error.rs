@@ -15,7 +15,7 @@ pub(crate) fn body(chrome: &Chrome, model: &ErrorPage) -> Markup {
             @if let Some(still_works) = &model.still_works { p { (t(still_works)) } }
             div.actions {
                 @for (text, address) in &model.links { a.button href=(address) { (t(text)) } }
-                a.button href=(crate::path::OVERVIEW) { "Overview" }
+                @if model.links.is_empty() { a.button href=(crate::path::OVERVIEW) { "Overview" } }
             }
         }
     }

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use crate::model::{CounterFigures, CounterState, ExplainedRule, Explanation, Time, Verdict};
-use crate::part::{identifiers, moment, rule, t};
+use crate::part::{identifiers, moment, rule, shadow_tag, t};
 use crate::{format, path};
 
 /// The decision in one line, and the tree below it.
@@ -109,7 +109,7 @@ fn applies(it: &ExplainedRule, now: Time) -> Markup {
     html! {
         li.step.(class) {
             b { (rule(&it.rule_id)) } " " (t(&format::quota(&it.quota)))
-            @if it.is_shadow { " " span.tag { "shadow" } }
+            @if it.is_shadow { (shadow_tag(&it.rule_id)) }
             @if it.figures.is_some_and(|figures| figures.is_exceeded) { " " span.tag.bad { "exceeded" } }
             @if let Some(until) = it.banned_until { " " span.tag.bad { "banned until " (moment(until, now)) } }
             @if it.lacks_identifier { " " span.tag.bad { "lacks the identifier" } }

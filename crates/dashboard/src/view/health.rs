@@ -210,11 +210,15 @@ fn memory(model: &Health) -> Markup {
     html! {
         section.card #memory {
             h2 { "Counters in memory" }
-            p { b { (format::count(memory.counters)) } " counters · " (label) }
-            (bar(&label, memory.bytes as f64, memory.max_bytes as f64, class))
-            p.(if memory.evictions > 0 { "warn" } else { "dim" }) {
-                (format::counted(memory.evictions, "counter")) " evicted before they expired"
-                @if memory.evictions > 0 { ": raise the setting " code { "memory" } "." }
+            @if memory.max_bytes == 0 {
+                p.dim { "Counters are in the store. This node counts in memory only what it counts without the store." }
+            } @else {
+                p { b { (format::count(memory.counters)) } " counters · " (label) }
+                (bar(&label, memory.bytes as f64, memory.max_bytes as f64, class))
+                p.(if memory.evictions > 0 { "warn" } else { "dim" }) {
+                    (format::counted(memory.evictions, "counter")) " evicted before they expired"
+                    @if memory.evictions > 0 { ": raise the setting " code { "memory" } "." }
+                }
             }
         }
     }

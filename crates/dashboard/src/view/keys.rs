@@ -40,7 +40,7 @@ fn tokens(chrome: &Chrome, model: &Keys) -> Markup {
                             tr {
                                 th scope="col" { "Token" }
                                 th scope="col" { "Role" }
-                                th scope="col" { "Last used" }
+                                th scope="col" .m-hide { "Last used" }
                                 th scope="col" .m-hide { "Expires" }
                                 th scope="col" .m-hide { "Created" }
                                 th scope="col" { span.hidden-text { "Revoke" } }
@@ -72,12 +72,12 @@ fn token(chrome: &Chrome, row: &TokenRow) -> Markup {
     html! {
         tr {
             td.cut {
-                span.id { (t(&row.token_id)) }
+                span.nowrap { (t(&row.token_id)) }
                 @if row.is_own { " " span.tag { "yours" } }
                 @if let Some(name) = &row.name { div.dim.small { (t(name)) } }
             }
             td.word { (t(&row.role)) @if let Some(tenant) = &row.tenant { " " span.dim { (t(tenant)) } } }
-            td.nowrap { @match row.last_used { Some(at) => (ago(at, chrome.now)), None => span.dim { "never" } } }
+            td.nowrap.m-hide { @match row.last_used { Some(at) => (ago(at, chrome.now)), None => span.dim { "never" } } }
             td.nowrap.m-hide { (until(row.expires_at, chrome.now)) }
             td.m-hide.dim { (created(chrome, row.created_at, row.created_by.as_deref())) }
             td.num {
@@ -146,7 +146,7 @@ fn api_key(chrome: &Chrome, row: &ApiKeyRow) -> Markup {
     let text = |text: &Option<String>| html! { (t(text.as_deref().unwrap_or("–"))) };
     html! {
         tr {
-            td.cut { span.id { (t(&row.key_id)) } @if let Some(name) = &row.name { div.dim.small { (t(name)) } } }
+            td.cut { span.nowrap { (t(&row.key_id)) } @if let Some(name) = &row.name { div.dim.small { (t(name)) } } }
             td.cut {
                 @match &row.owner {
                     Some(owner) => (crate::part::client(&crate::model::ClientRef::one("user_id", owner))),

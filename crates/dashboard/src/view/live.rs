@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::model::{Chrome, Live, Outcome, TopList};
+use crate::model::{Chrome, Live, Outcome, TailFilter, TopList};
 use crate::part::{DecisionColumns, Field, caveat, decisions, empty, hidden, select, top_list};
 use crate::{format, path};
 
@@ -93,7 +93,9 @@ fn list(title: &str, list: &TopList, class: &str, nothing: &str) -> Markup {
 fn tail(chrome: &Chrome, model: &Live) -> Markup {
     html! {
         div #tail data-pausable="" {
-            @if model.tail.is_empty() {
+            @if model.tail.is_empty() && model.filter == TailFilter::default() {
+                (empty("No decisions yet.", &html! { "New ones appear here by themselves." }))
+            } @else if model.tail.is_empty() {
                 (empty("No decisions that fit.", &html! {
                     "New ones appear here by themselves. " a href=(path::LIVE) { "Remove the filters" }
                 }))

@@ -197,10 +197,12 @@ fn storage(chrome: &Chrome, model: &Overview) -> Markup {
                             }
                         }
                     }
-                    tr {
-                        td { "memory of " (t(&chrome.node)) }
-                        td colspan="2" {
-                            (format::counted(memory.counters, "counter")) span.dim { " · " (used) }
+                    @if memory.max_bytes > 0 {
+                        tr {
+                            td { "memory of " (t(&chrome.node)) }
+                            td colspan="2" {
+                                (format::counted(memory.counters, "counter")) span.dim { " · " (used) }
+                            }
                         }
                     }
                 }

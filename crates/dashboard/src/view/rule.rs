@@ -3,7 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::rule_form::editor;
-use super::rules::state_tag;
+use super::rules::tried;
 use crate::model::{
     CandidateFigures, Chrome, EditedRule, Effect, EffectPreview, RuleRevision, RuleState, Section,
 };
@@ -50,7 +50,7 @@ pub(crate) fn body(chrome: &Chrome, model: &EditedRule) -> Markup {
                 (course("rule-course", "Requests of this rule per second", &model.course, chrome))
             }
             div.two { (most_refused(model)) (history(chrome, model)) }
-            @if let Some(figures) = &model.candidate { (candidate(figures, model)) }
+            @if let Some(figures) = &model.candidate { (candidate(chrome, figures, model)) }
         }
     }
 }
@@ -88,7 +88,7 @@ fn toolbar(chrome: &Chrome, model: &EditedRule) -> Markup {
         |list: &str| path::with_query(path::LISTS, &[("list", list), ("q", &model.rule_id)]);
     html! {
         div.toolbar {
-            span { b { (model.state.word()) } (state_tag(RuleState::Enforced)) }
+            b { (model.state.word()) }
             @if model.is_writable && chrome.read_only.is_none() {
                 @if model.state != RuleState::Enforced { (change(RuleState::Enforced, "Enforce")) }
                 @if model.state != RuleState::Shadow { (change(RuleState::Shadow, "Shadow: count, refuse nothing")) }
@@ -196,19 +196,29 @@ fn most_refused(model: &EditedRule) -> Markup {
     }
 }
 
-fn candidate(figures: &CandidateFigures, model: &EditedRule) -> Markup {
-    let list = html! {
-        p {
-            "Beside the limit in force, " b { (format::count(figures.limit)) } " is tried on the same counter. Of "
-            (format::counted(figures.requests, "request")) " in this range it would have refused "
-            b { (format::count(figures.would_refuse)) } " more, and passed "
-            b { (format::count(figures.would_pass)) } " that were refused."
-        }
-        @if !figures.clients.is_empty() { (top_list(&figures.clients, "k-thr")) }
-    };
-    let fields = [("log", "decisions"), ("action", "would_refuse"), ("rule_id", &model.rule_id)];
+fn candidate(chrome: &Chrome, figures: &CandidateFigures, model: &EditedRule) -> Markup {
+    let rule_id = format!("{}{}", model.rule_id, path::CANDIDATE);
+    let fields = [("log", "decisions"), ("action", "would_refuse"), ("rule_id", &rule_id)];
     let more = path::with_query(path::AUDIT, &fields);
-    card(&html! { "Candidate" }, Some(("What it would have refused", &more)), &list)
+    let promote = html! {
+        p { "The rule gets this limit, and the candidate is removed. Requests beyond it are refused from then on." }
+        @if let Some(version) = model.version { (hidden("version", &version.to_string())) }
+        button.primary type="submit" { "Promote to " (t(&format::quota(&figures.quota))) }
+    };
+    let here = path::rule(&model.rule_id);
+    html! {
+        section.card #candidate {
+            h2 { "Candidate" a.more href=(more) { "What it would have refused" } }
+            p { (tried(figures)) }
+            p.dim {
+                "It counts the requests that pass, beside the rule, and refuses nothing. The clients are those of the last 5 minutes."
+            }
+            @if !figures.clients.is_empty() { (top_list(&figures.clients, "k-thr")) }
+            @if model.is_writable && chrome.read_only.is_none() {
+                (menu("Promote", "", &post(chrome, &path::rule_promote(&model.rule_id), Some(&here), &promote)))
+            }
+        }
+    }
 }
 
 fn history(chrome: &Chrome, model: &EditedRule) -> Markup {

@@ -14,6 +14,8 @@ pub(crate) fn editor(chrome: &Chrome, model: &EditedRule) -> Markup {
     let has_errors = model.findings.iter().any(|finding| finding.kind == FindingKind::Error);
     let fields = html! {
         (hidden("mode", if is_form { "form" } else { "yaml" }))
+        // Enter in a field presses the first button of its form.
+        @if can_write { button.hidden-text type="submit" name="do" value="preview" tabindex="-1" aria-hidden="true" { "Preview" } }
         @if let Some(version) = model.version { (hidden("version", &version.to_string())) }
         h2 {
             "Edit "
@@ -118,9 +120,14 @@ fn form(model: &EditedRule, can_write: bool) -> Markup {
         let base = Field { label, name, value, hint, is_fixed: !can_write, ..Field::default() };
         Field { is_multiline: true, is_wide: true, ..base }.html()
     };
+    // A rule that does not say has the first option.
     let choice = |label, name, options: &[String], value: &str| {
-        let options: Vec<(&str, &str)> =
+        let default = options.first().map_or_else(String::new, |it| format!("{it} (default)"));
+        let mut options: Vec<(&str, &str)> =
             options.iter().map(|it| (it.as_str(), it.as_str())).collect();
+        if let (Some(first), true) = (options.first_mut(), value.is_empty()) {
+            *first = ("", &default);
+        }
         select(label, name, &options, value)
     };
     let choices = &model.choices;
@@ -138,12 +145,15 @@ fn form(model: &EditedRule, can_write: bool) -> Markup {
             (Field { label: "Counts by", name: "identifier_type", value: identifier_type, is_required: true,
                 hint: "several, with commas, make one key", list: "identifier-types", is_fixed: !can_write,
                 ..Field::default() }.html())
-            (choice("Algorithm", "algorithm", &choices.algorithms, algorithm))
-            (figure("Burst", "burst", burst, "of buckets; the limit if empty"))
+            div.grow { (choice("Algorithm", "algorithm", &choices.algorithms, algorithm)) }
             (lines("Endpoints", "endpoints", endpoints, "one a line: /login, /users/{id}, /api/*; empty for all"))
             (field("Methods", "methods", methods, "GET, POST; empty for all"))
+            (figure("Burst", "burst", burst, "of buckets; the limit if empty"))
             (choice("Beyond the limit", "action", &choices.actions, action))
             (choice("Without the store", "on_store_failure", &choices.on_store_failure, on_store_failure))
+            (Field { label: "Tiers", name: "user_tiers", value: user_tiers, list: "tiers", hint: "empty for all",
+                is_fixed: !can_write, ..Field::default() }.html())
+            (figure("Cost of a request", "cost", cost, "units; 1 if empty"))
             (figure("Candidate limit", "candidate_limit", candidate_limit, "tried beside the limit, refuses nothing"))
         }
         details.more-fields {
@@ -153,11 +163,8 @@ fn form(model: &EditedRule, can_write: bool) -> Markup {
                 (Field { label: "Description", name: "description", value: description, is_wide: true,
                     is_fixed: !can_write, ..Field::default() }.html())
                 (field("Hosts", "hosts", hosts, "*.example.com"))
-                (Field { label: "Tiers", name: "user_tiers", value: user_tiers, list: "tiers",
-                    is_fixed: !can_write, ..Field::default() }.html())
                 (field("Tenant", "tenant", tenant, "that it belongs to"))
                 (choice("Lacks the identifier", "on_missing", &choices.on_missing, on_missing))
-                (figure("Cost of a request", "cost", cost, ""))
                 (figure("Longest delay, ms", "max_delay_ms", max_delay_ms, "with throttle"))
                 (field("Warn at", "warn_at", warn_at, "share of the limit, as 0.8"))
                 (figure("Grace", "grace", grace, "units above the limit"))

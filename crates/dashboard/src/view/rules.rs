@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::model::{Chrome, RuleOrder, RuleRow, RuleState, Rules};
+use crate::model::{CandidateFigures, Chrome, RuleOrder, RuleRow, RuleState, Rules};
 use crate::part::{empty, hidden, paging, rule, spark, t, tenant_tag};
 use crate::{format, path};
 
@@ -95,11 +95,14 @@ pub(crate) fn rule_table(rows: &[RuleRow], chrome: &Chrome, is_short: bool) -> M
                         td {
                             (rule(&row.rule_id))
                             (state_tag(row.state))
-                            @if let Some(candidate) = row.candidate {
-                                " " span.tag { "candidate " (format::count(candidate)) }
+                            @if let Some(candidate) = &row.candidate {
+                                " " span.tag { "candidate " (format::count(candidate.quota.limit)) }
                             }
                             (tenant_tag(row.tenant.as_deref()))
                             @if let (Some(name), false) = (&row.name, is_short) { div.dim.small { (t(name)) } }
+                            @if let (Some(candidate), false) = (&row.candidate, is_short) {
+                                div.small { a href=(path::rule_candidate(&row.rule_id)) { (tried(candidate)) } }
+                            }
                         }
                         td.dim.m-hide { (t(&format::quota(&row.quota))) }
                         @if !is_short {
@@ -112,6 +115,15 @@ pub(crate) fn rule_table(rows: &[RuleRow], chrome: &Chrome, is_short: bool) -> M
                 }
             }
         }
+    }
+}
+
+/// What a candidate would have done, in a sentence.
+pub(crate) fn tried(figures: &CandidateFigures) -> Markup {
+    html! {
+        "Candidate " (t(&format::quota(&figures.quota))) ": would have refused "
+        b { (format::count(figures.would_refuse)) } " of " (format::counted(figures.requests, "request")) ", "
+        (format::counted(figures.clients_refused, "client")) " in the last 5 minutes"
     }
 }
 

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::model::{AlgorithmRow, Chrome, SimulateForm, Simulation, SimulationReport};
+use crate::model::{AlgorithmRow, Chrome, Simulation, SimulationReport};
 use crate::part::{
     card, caveat, client, course_legend, course_part, findings, moment, rule, select, spark, t,
 };
@@ -11,26 +11,27 @@ use crate::{format, path};
 /// The content.
 pub(crate) fn body(chrome: &Chrome, model: &Simulation) -> Markup {
     html! {
-        @if let Some(problem) = &model.problem { div.notice.bad role="alert" { (t(problem)) } }
+        div #problem { @if let Some(problem) = &model.problem { div.notice.bad role="alert" { (t(problem)) } } }
         section.card {
             h2 { "Log and rules" }
-            (form(chrome, &model.form))
-            @if !model.findings.is_empty() { (findings(&model.findings)) }
+            (form(chrome, model))
         }
-        @if let Some(found) = &model.report { (report(chrome, found)) }
+        div #report { @if let Some(found) = &model.report { (report(chrome, found)) } }
     }
 }
 
-fn form(chrome: &Chrome, form: &SimulateForm) -> Markup {
+fn form(chrome: &Chrome, model: &Simulation) -> Markup {
+    let form = &model.form;
     let formats: Vec<(&str, &str)> =
         form.formats.iter().map(|it| (it.as_str(), it.as_str())).collect();
     html! {
-        form method="post" action=(path::SIMULATE) enctype="multipart/form-data" {
+        form method="post" action=(path::SIMULATE) enctype="multipart/form-data" data-upload=(form.max_bytes) {
             input type="hidden" name="csrf" value=(chrome.csrf);
             div.form {
                 label.grow.drop data-drop="" {
                     span { "Access log" span.dim { " · at most " (format::bytes(form.max_bytes)) ", read and forgotten" } }
                     input type="file" name="log" required;
+                    small { "Common, combined or nginx JSON format, or a trace; also compressed with gzip." }
                 }
                 (select("Format", "format", &formats, &form.format))
             }
@@ -38,12 +39,13 @@ fn form(chrome: &Chrome, form: &SimulateForm) -> Markup {
                 legend { "Rules" }
                 label.check { input type="radio" name="policy" value="in_force" checked[!form.is_edited]; span { "in force, revision " (chrome.revision) } }
                 label.check { input type="radio" name="policy" value="edited" checked[form.is_edited]; span { "as edited below" } }
-                details open[form.is_edited] {
+                details open[form.is_edited] data-chooses="edited" {
                     summary { "Edit the rules" }
                     label {
                         span.hidden-text { "The policy in YAML" }
                         textarea.code name="document" rows="16" spellcheck="false" autocomplete="off" { "\n" (form.yaml) }
                     }
+                    div #rule-findings { @if !model.findings.is_empty() { (findings(&model.findings)) } }
                 }
             }
             div.actions { button.primary type="submit" { "Simulate" } span.dim { "Nothing is charged, nothing is saved." } }
@@ -57,10 +59,10 @@ fn report(chrome: &Chrome, report: &SimulationReport) -> Markup {
             (tile("Requests", &format::count(report.requests), &format::span(report.from, report.until, chrome.now), ""))
             (tile("Refused", &format::part_of(report.refused, report.requests), &format::counted(report.refused, "request"), if report.refused > 0 { "bad" } else { "" }))
             (tile("Clients refused", &format::count(report.clients_refused), &format!("of {}", format::count(report.clients)), ""))
-            (tile("Delayed", &format::count(report.delayed), &format!("at most {}", format::duration(report.longest_delay_ms)), if report.delayed > 0 { "warn" } else { "" }))
+            (tile("Delayed", &format::count(report.delayed), &longest(report.delayed, report.longest_delay_ms), if report.delayed > 0 { "warn" } else { "" }))
         }
         section.card {
-            h2 { (t(&report.file)) span.legend { (t(&report.format)) } (course_legend()) }
+            h2 { (t(&report.file)) span.legend { (t(&report.format)) " · requests per second" } (course_legend()) }
             (log_course(chrome, report))
             @if report.skipped_lines > 0 {
                 p.warn.after-chart {
@@ -71,7 +73,8 @@ fn report(chrome: &Chrome, report: &SimulationReport) -> Markup {
             @if report.unlimited > 0 { p.dim { (format::counted(report.unlimited, "request")) " matched no rule." } }
             (caveat(report.caveat.as_deref()))
         }
-        div.two { (by_rule(report)) (by_client(chrome, report)) }
+        (by_rule(report))
+        (by_client(chrome, report))
         @if !report.algorithms.is_empty() { (algorithms(report)) }
     }
 }
@@ -84,6 +87,14 @@ fn log_course(chrome: &Chrome, report: &SimulationReport) -> Markup {
     let chart =
         course_part("log-course", "Requests of the log per second", &report.course, &of_log);
     html! { figure.plot { (chart) } }
+}
+
+/// The longest delay, if a request was delayed.
+fn longest(delayed: u64, longest_ms: u64) -> String {
+    match delayed {
+        0 => "no request waits".to_owned(),
+        _ => format!("at most {}", format::duration(longest_ms)),
+    }
 }
 
 fn tile(label: &str, value: &str, about: &str, class: &str) -> Markup {
@@ -136,7 +147,11 @@ fn by_client(chrome: &Chrome, report: &SimulationReport) -> Markup {
                 tbody {
                     @for row in &report.top {
                         tr {
-                            td.cut { (client(&row.client)) }
+                            td.cut {
+                                (client(&row.client))
+                                @if let Some(path) = &row.path { small.dim.under { (t(path)) } }
+                                @if let Some(agent) = &row.user_agent { small.dim.under { (t(agent)) } }
+                            }
                             td.num.m-hide { (format::count(row.requests)) }
                             td.num { (format::count(row.refused)) }
                             td.cut { @if let Some(rule_id) = &row.rule_id { (rule(rule_id)) } }
@@ -184,7 +199,7 @@ fn algorithm(row: &AlgorithmRow, requests: u64) -> Markup {
                 }
             }
             td.num.m-hide { (format::part_of(row.unlike_log, requests)) }
-            td.num { (spark(&format!("Refusals under {} over the log", row.algorithm), &row.course, "bad")) }
+            td.num { @if row.refused == 0 { span.dim { "–" } } @else { (spark(&format!("Refusals under {} over the log", row.algorithm), &row.course, "bad")) } }
         }
     }
 }

@@ -4,6 +4,7 @@ use tollgate_e2e::client::{Answer, Connection, request};
 use tollgate_e2e::server::{ADMIN_TOKEN, JSON, Server, bearer_admin};
 
 pub(crate) const SIGN_IN: &str = "/ui/sign-in";
+const BOUNDARY: &str = "----formboundaryKq3z9Yw0";
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
 
 pub(crate) struct Browser<'a> {
@@ -89,6 +90,31 @@ impl<'a> Browser<'a> {
         answer
     }
 
+    /// Sends a form with a file, with the token of the session.
+    pub(crate) fn upload(
+        &mut self,
+        path: &str,
+        fields: &[(&str, &str)],
+        file: (&str, &[u8]),
+    ) -> Answer {
+        let csrf = self.csrf.clone();
+        let fields = [&[("csrf", csrf.as_str())], fields].concat();
+        let bytes = self.upload_request(path, &multipart(&fields, file), &[]);
+        Connection::open(self.server.admin_address.unwrap_or(self.server.address)).ask(&bytes)
+    }
+
+    /// The request that sends a form with a file.
+    pub(crate) fn upload_request(
+        &self,
+        path: &str,
+        body: &[u8],
+        headers: &[(&str, &str)],
+    ) -> Vec<u8> {
+        let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
+        let own = [("Content-Type", content_type.as_str()), ("Cookie", self.cookie.as_str())];
+        request("POST", path, &[&own[..], headers].concat(), body)
+    }
+
     /// Whether pages are shown, and not the sign-in.
     pub(crate) fn is_signed_in(&mut self) -> bool {
         let answer = self.get("/");
@@ -118,6 +144,25 @@ pub(crate) fn csrf_of(page: &Answer) -> Option<String> {
     let text = page.text();
     let (_, rest) = text.split_once("name=\"csrf\" value=\"")?;
     Some(rest.split('"').next()?.to_owned()).filter(|token| !token.is_empty())
+}
+
+/// A form with a file as browsers send it.
+pub(crate) fn multipart(fields: &[(&str, &str)], (name, content): (&str, &[u8])) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (field, value) in fields {
+        let part = format!(
+            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{field}\"\r\n\r\n{value}\r\n"
+        );
+        body.extend(part.into_bytes());
+    }
+    let head = format!(
+        "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"log\"; filename=\"{name}\"\r\n\
+         Content-Type: application/octet-stream\r\n\r\n"
+    );
+    body.extend(head.into_bytes());
+    body.extend(content);
+    body.extend(format!("\r\n--{BOUNDARY}--\r\n").into_bytes());
+    body
 }
 
 /// The fields of a form as browsers send them.

@@ -1,6 +1,7 @@
 //! The dashboard: pages and forms of the real binary, over plain HTTP as a browser speaks it.
 
 mod browser;
+mod candidate;
 mod events;
 mod forms;
 mod hostile;
@@ -9,3 +10,4 @@ mod protection;
 mod roles;
 mod rules;
 mod sessions;
+mod simulate;

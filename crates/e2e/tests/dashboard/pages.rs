@@ -24,6 +24,7 @@ pub(crate) const PAGES: &[&str] = &[
     "/ui/live?window=300&client=alice&outcome=refused",
     "/ui/try",
     "/ui/try?user_id=alice&endpoint=%2Flogin&method=POST",
+    "/ui/simulate",
     "/ui/audit",
     "/ui/audit?log=decisions&client=alice",
     "/ui/lists",
@@ -83,7 +84,6 @@ fn pages_say_what_is_wrong_with_an_address() {
         ("/ui/client", 422),
         ("/ui/client?type=user_id&value=", 422),
         ("/ui/client?type=ip&value=nonsense", 422),
-        ("/ui/simulate", 404),
         ("/ui/nowhere", 404),
     ] {
         let page = browser.get(path);

@@ -5,6 +5,7 @@ mod admin;
 mod apply;
 mod command;
 mod delete;
+mod everywhere;
 mod export;
 mod files;
 mod history;

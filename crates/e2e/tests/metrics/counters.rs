@@ -16,7 +16,8 @@ const OFTEN: &str = "limits: {admin_reads_per_minute: 1000000, admin_writes_per_
 
 const RULES: &str = "
 rules:
-  - {rule_id: per_user, limit: 10, window: 300d, identifier_type: user_id, algorithm: fixed_window, soft: {warn_at: 0.5, clear_at: 0.4}}
+  - {rule_id: per_user, limit: 10, window: 300d, identifier_type: user_id, algorithm: fixed_window, soft: {warn_at: 0.5, clear_at: 0.4},
+     candidate: {limit: 2}}
   - rule_id: queue
     limit: 1
     window: 1h
@@ -37,7 +38,10 @@ fn what_rules_decide() {
     let ask = || check(&server, "user_id", "ann");
     let decisions = "tollgate_decisions_total{rule_id=\"per_user\",outcome=\"allowed\"}";
     grows(&server, decisions, ask);
-    (0..4).for_each(|_| ask());
+    let candidate = "tollgate_candidate_decisions_total{rule_id=\"per_user\",outcome=\"";
+    grows(&server, &format!("{candidate}allowed\"}}"), ask);
+    grows(&server, &format!("{candidate}would_refuse\"}}"), ask);
+    (0..2).for_each(|_| ask());
     grows(&server, "tollgate_soft_limit_warnings_total{rule_id=\"per_user\"}", ask);
     check(&server, "tenant", "acme");
     let throttled = "tollgate_throttled_total{rule_id=\"queue\"}";

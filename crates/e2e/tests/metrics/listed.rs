@@ -26,6 +26,7 @@ const TESTS: &[(&str, &[&str])] = &[
             "tollgate_check_duration_seconds",
             "tollgate_config_errors_total",
             "tollgate_counters",
+            "tollgate_candidate_decisions_total",
             "tollgate_decisions_total",
             "tollgate_evictions_total",
             "tollgate_evictions_exhausted_total",

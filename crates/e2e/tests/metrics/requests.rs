@@ -231,6 +231,7 @@ fn a_caller_that_leaves_is_an_error() {
         arguments: &arguments,
         ..Setup::default()
     });
+    server.await_store();
     server.check(&user("ann"));
     redis.pause();
     let mut connection = Connection::open(server.address);

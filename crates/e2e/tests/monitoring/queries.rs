@@ -16,8 +16,7 @@ use tollgate_e2e::program::{curl, prometheus, root, try_curl};
 use tollgate_e2e::server::{Server, Setup};
 use tollgate_e2e::until;
 
-const RULES: &str =
-    "rules: [{rule_id: per_user, limit: 100000, window: 300d, identifier_type: user_id}]";
+const RULES: &str = "rules: [{rule_id: per_user, limit: 100000, window: 300d, identifier_type: user_id, candidate: {limit: 1}}]";
 /// A limit whose values are in metrics.
 const LIMITS: &str = "{domain: test, descriptors: [{key: user, detailed_metric: true, \
                       rate_limit: {unit: year, requests_per_unit: 9}}]}";

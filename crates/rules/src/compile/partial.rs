@@ -11,7 +11,7 @@ use crate::compile::rule::compile_rule;
 use crate::document::RuleDocument;
 
 /// The fields that make up the limit. What is wrong with one of them often depends on the others.
-const QUOTA: [&str; 10] = [
+const QUOTA: [&str; 11] = [
     "limit",
     "limit_from",
     "window_seconds",
@@ -19,6 +19,7 @@ const QUOTA: [&str; 10] = [
     "time_zone",
     "algorithm",
     "burst",
+    "candidate",
     "action",
     "throttle",
     "soft",

@@ -7,6 +7,7 @@ use tollgate_core::{Algorithm, CalendarUnit, Micros, Mode, Quota};
 
 use crate::calendar::calendar;
 use crate::compile::CompileOptions;
+use crate::compile::candidate::CandidateLimit;
 use crate::compile::flaw::Flaw;
 use crate::compile::group::{Counted, group};
 use crate::compile::quota::compile_quota;
@@ -36,19 +37,23 @@ const MILLION: u64 = 1_000_000;
 /// any other usage is.
 const REMEMBERED_REFUSALS: u64 = 100;
 
-/// Compiles a rule by itself. What it says about other rules and tiers is for the caller.
+/// Compiles a rule by itself, and its candidate. What it says about other rules and tiers is for the caller.
 pub(crate) fn compile_rule(
     document: &RuleDocument,
     options: CompileOptions,
-) -> Result<Rule, Vec<Flaw>> {
+) -> Result<(Rule, Option<Rule>), Vec<Flaw>> {
     let mut flaws = Flaws::default();
     flaws.keep("rule_id", check_id(&document.rule_id));
+    let before = flaws.0.len();
     let quota = quota(document, &mut flaws);
     let limit = compile_quota(quota, options.unbounded_log).map_err(|flaw| flaws.0.push(flaw)).ok();
     let limit_from = document.limit_from.as_ref().filter(|_| limit.is_some()).and_then(|from| {
         let parsed = LimitFrom::parse(from, &quota, options.unbounded_log);
         flaws.keep("limit_from", parsed).map(Box::new)
     });
+    let has_limit = flaws.0.len() == before;
+    let candidate =
+        has_limit.then(|| CandidateLimit::compile(document, options, &mut flaws)).flatten();
     let identifiers = flaws.keep("identifier_type", parse_identifiers(&document.identifier_type));
     let key_pattern = flaws.keep("key_pattern", Glob::parse(&document.key_pattern));
     let conditions = conditions(document, &mut flaws);
@@ -67,8 +72,9 @@ pub(crate) fn compile_rule(
     else {
         return Err(flaws.0);
     };
-    Ok(Rule {
+    let rule = Rule {
         id: document.rule_id.as_str().into(),
+        candidate_of: None,
         name: document.name.as_deref().map(Into::into),
         enabled: document.enabled,
         quota,
@@ -92,12 +98,14 @@ pub(crate) fn compile_rule(
         key_pattern,
         costs,
         replaces: Box::default(),
-    })
+    };
+    let candidate = candidate.map(|candidate| candidate.beside(&rule));
+    Ok((rule, candidate))
 }
 
 /// What is wrong with a rule so far.
 #[derive(Default)]
-struct Flaws(Vec<Flaw>);
+pub(super) struct Flaws(pub(super) Vec<Flaw>);
 
 impl Flaws {
     /// The value, or `None` after the flaw was noted.
@@ -105,7 +113,7 @@ impl Flaws {
         result.map_err(|flaw| self.add(field, flaw)).ok()
     }
 
-    fn add(&mut self, field: &str, flaw: Flaw) {
+    pub(super) fn add(&mut self, field: &str, flaw: Flaw) {
         self.0.push(flaw.within(field));
     }
 
@@ -133,7 +141,7 @@ fn check_id(id: &str) -> Result<(), Flaw> {
     Err(Flaw::new("not a rule_id", advice))
 }
 
-fn quota(document: &RuleDocument, flaws: &mut Flaws) -> Quota {
+pub(super) fn quota(document: &RuleDocument, flaws: &mut Flaws) -> Quota {
     let (window, calendar) = window(document, flaws);
     let algorithm = document.algorithm.0;
     let throttles = document.action == Action::Throttle;

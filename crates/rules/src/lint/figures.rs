@@ -81,8 +81,10 @@ pub(super) fn beyond_redis(view: &LintView<'_>, suspect: Suspect<'_>) -> Option<
         let ceiling = rule.limit_from.as_deref()?.ceiling;
         beyond_exact(&Quota { limit: ceiling, ..rule.quota }).map(|(_, amount)| amount)
     };
+    let tried = || beyond_exact(&view.candidate(rule)?.quota).map(|(_, amount)| amount);
     let found = beyond_exact(&rule.quota)
-        .or_else(|| carried().map(|amount| ("limit_from.ceiling", amount)));
+        .or_else(|| carried().map(|amount| ("limit_from.ceiling", amount)))
+        .or_else(|| tried().map(|amount| ("candidate", amount)));
     let (field, amount) = found.filter(|_| is_shared)?;
     Some(inexact(amount).within(field))
 }

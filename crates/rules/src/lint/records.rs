@@ -1,5 +1,5 @@
 //! Redis keeps all counters of a client in one record: those of rules that count by the same identifiers. So they must
-//! not be too many, and their tags must differ.
+//! not be too many, and their tags must differ. Candidates have counters too.
 
 use std::collections::HashMap;
 
@@ -14,8 +14,13 @@ use crate::ruleset::{Rule, RuleSet};
 pub(super) fn without_place(rules: &RuleSet, documents: &[RuleDocument]) -> Vec<(usize, Flaw)> {
     let mut groups: HashMap<(&[Identifier], Option<&str>), Vec<&Rule>> = HashMap::new();
     let mut found = Vec::new();
-    for (at, document) in documents.iter().enumerate() {
-        let Some(rule) = rules.find(&document.rule_id) else { continue };
+    let with_candidate = |(at, document): (usize, &RuleDocument)| {
+        let place = rules.index_of(&document.rule_id);
+        let candidate = place.and_then(|place| rules.candidate_at(place)).map(|(_, it)| it);
+        let rule = place.and_then(|place| rules.get(place));
+        rule.into_iter().chain(candidate).map(move |rule| (at, rule))
+    };
+    for (at, rule) in documents.iter().enumerate().flat_map(with_candidate) {
         if rule.consistency != Consistency::Strict {
             continue;
         }
@@ -25,18 +30,20 @@ pub(super) fn without_place(rules: &RuleSet, documents: &[RuleDocument]) -> Vec<
         let tag = RuleTag::of(&rule.id);
         if let Some(other) = group.iter().find(|other| RuleTag::of(&other.id) == tag) {
             let message = format!(
-                "in Redis its counters would be those of rule {}: both ids have the same hash",
-                other.id
+                "in Redis the counters of {} would be those of {}: both ids have the same hash",
+                rule.id, other.id
             );
             found.push((at, Flaw::new(message, "change one of the ids").within("rule_id")));
         } else if is_crowded && group.len() == RuleTag::MAX_RULES {
             let message = format!(
-                "Redis keeps the counters of at most {} rules that count by the same identifiers",
+                "Redis keeps the counters of at most {} rules that count by the same identifiers, \
+                 candidates included",
                 RuleTag::MAX_RULES
             );
             let advice = "count some of them by a further identifier, use consistency: local, or keep \
                           counters in PostgreSQL";
-            found.push((at, Flaw::new(message, advice).within("identifier_type")));
+            let field = if rule.is_candidate() { "candidate" } else { "identifier_type" };
+            found.push((at, Flaw::new(message, advice).within(field)));
         } else {
             group.push(rule);
         }
@@ -51,6 +58,16 @@ mod tests {
 
     use super::*;
     use crate::{Policy, Source, uncountable_in_redis};
+
+    #[test]
+    fn candidates_are_counted_too() {
+        let ids = |count: usize| (0..count).map(|it| format!("rule-{it}")).collect::<Vec<_>>();
+        let tried = "identifier_type: user_id, candidate: {limit: 0}";
+        assert_eq!(problems(&ids(32), tried), [""; 0]);
+        let found = problems(&ids(33), tried);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[1].contains("rule rule-32, candidate: "), "{found:?}");
+    }
 
     /// The problems of rules with these ids that all count by the same identifier.
     fn problems(ids: &[String], counted_by: &str) -> Vec<String> {

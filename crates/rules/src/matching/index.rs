@@ -14,14 +14,14 @@ use crate::plan::facts::Facts;
 /// A rule whose tenant, host and path match. The order is the order of reports, narrowest endpoint
 /// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Candidate {
+pub(crate) struct PlaceMatch {
     rule: u32,
     endpoint: u32,
 }
 
-pub(crate) type Candidates = SmallVec<[Candidate; 16]>;
+pub(crate) type PlaceMatches = SmallVec<[PlaceMatch; 16]>;
 
-impl Candidate {
+impl PlaceMatch {
     /// The endpoint of a rule that names none.
     const ANYWHERE: u32 = u32::MAX;
 
@@ -52,8 +52,8 @@ struct ByHost {
 
 #[derive(Clone, Debug, Default)]
 struct ByPath {
-    anywhere: Vec<Candidate>,
-    paths: PathIndex<Candidate>,
+    anywhere: Vec<PlaceMatch>,
+    paths: PathIndex<PlaceMatch>,
 }
 
 impl Index {
@@ -75,7 +75,7 @@ impl Index {
     }
 
     /// Finds the rules whose tenant, host and path match, each once, in order.
-    pub(crate) fn collect(&self, facts: &Facts<'_>, found: &mut Candidates) {
+    pub(crate) fn collect(&self, facts: &Facts<'_>, found: &mut PlaceMatches) {
         self.general.collect(facts, found);
         if let Some(by_host) = facts.tenant.and_then(|tenant| self.tenants.get(tenant)) {
             by_host.collect(facts, found);
@@ -83,12 +83,12 @@ impl Index {
         if !found.is_sorted() {
             found.sort_unstable();
         }
-        found.dedup_by_key(|candidate| candidate.rule);
+        found.dedup_by_key(|place| place.rule);
     }
 }
 
 impl ByHost {
-    fn collect(&self, facts: &Facts<'_>, found: &mut Candidates) {
+    fn collect(&self, facts: &Facts<'_>, found: &mut PlaceMatches) {
         self.any.collect(facts, found);
         if self.exact.is_empty() && self.below.is_empty() {
             return;
@@ -108,22 +108,22 @@ impl ByHost {
 impl ByPath {
     fn insert(&mut self, rule: usize, conditions: &Conditions) {
         // Both numbers are far below 2^32: documents are bounded.
-        let narrow = |at: usize| u32::try_from(at).unwrap_or(Candidate::ANYWHERE);
+        let narrow = |at: usize| u32::try_from(at).unwrap_or(PlaceMatch::ANYWHERE);
         let rule = narrow(rule);
         if conditions.endpoints.is_empty() {
-            self.anywhere.push(Candidate { rule, endpoint: Candidate::ANYWHERE });
+            self.anywhere.push(PlaceMatch { rule, endpoint: PlaceMatch::ANYWHERE });
         }
         for (at, pattern) in conditions.endpoints.iter().enumerate() {
-            self.paths.insert(pattern, Candidate { rule, endpoint: narrow(at) });
+            self.paths.insert(pattern, PlaceMatch { rule, endpoint: narrow(at) });
         }
     }
 
-    fn collect(&self, facts: &Facts<'_>, found: &mut Candidates) {
-        for candidate in &self.anywhere {
-            found.push(*candidate);
+    fn collect(&self, facts: &Facts<'_>, found: &mut PlaceMatches) {
+        for place in &self.anywhere {
+            found.push(*place);
         }
         if let Some(path) = facts.path.as_deref() {
-            self.paths.visit(path, facts.path_case, &mut |candidate| found.push(candidate));
+            self.paths.visit(path, facts.path_case, &mut |place| found.push(place));
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::directory::client::SEPARATOR;
 use crate::directory::lists::{Hit, List};
 use crate::matching::conditions::Met;
 use crate::matching::glob::Glob;
-use crate::matching::index::{Candidate, Candidates};
+use crate::matching::index::{PlaceMatch, PlaceMatches};
 use crate::matching::path::PathCase;
 use crate::plan::facts::Facts;
 use crate::plan::tier::Tier;
@@ -78,7 +78,11 @@ impl<H: BuildHasher> Planner<'_, H> {
         if rule.enabled
             && let Ok((key, met)) = write_key(plan, rule, &facts, endpoint, &Glob::Any)
         {
-            self.add_line(plan, 0, &facts, &Matched { at, rule, endpoint, key: Some(key), met });
+            let key = Some(key);
+            self.add_line(plan, 0, &facts, &Matched { at, rule, endpoint, key, met });
+            if let Some((at, rule)) = self.rules.candidate_at(at) {
+                self.add_line(plan, 0, &facts, &Matched { at, rule, endpoint, key, met });
+            }
         }
     }
 
@@ -87,20 +91,20 @@ impl<H: BuildHasher> Planner<'_, H> {
         if subject == 0 {
             note_tier(plan, tier);
         }
-        let mut candidates = Candidates::new();
-        self.rules.collect(facts, &mut candidates);
-        self.rules.read_ahead(&candidates);
+        let mut places = PlaceMatches::new();
+        self.rules.collect(facts, &mut places);
+        self.rules.read_ahead(&places);
         if !self.rules.has_replacements() {
-            for candidate in &candidates {
-                if let Some(one) = self.matched(plan, facts, tier.name(), *candidate) {
+            for place in &places {
+                if let Some(one) = self.matched(plan, facts, tier.name(), *place) {
                     self.add_line(plan, subject, facts, &one);
                 }
             }
             return;
         }
         let mut matched = SmallVec::<[Matched<'_>; 8]>::new();
-        for candidate in &candidates {
-            if let Some(one) = self.matched(plan, facts, tier.name(), *candidate) {
+        for place in &places {
+            if let Some(one) = self.matched(plan, facts, tier.name(), *place) {
                 matched.push(one);
             }
         }
@@ -116,18 +120,18 @@ impl<H: BuildHasher> Planner<'_, H> {
         }
     }
 
-    /// The rule of a candidate, if the request fulfils the rest of its conditions.
+    /// The rule at a place, if the request fulfils the rest of its conditions.
     #[inline]
     fn matched(
         &self,
         plan: &mut Plan,
         facts: &Facts<'_>,
         tier: Option<&str>,
-        candidate: Candidate,
+        place: PlaceMatch,
     ) -> Option<Matched<'_>> {
-        let rule = self.rules.get(candidate.rule())?;
+        let rule = self.rules.get(place.rule())?;
         let mut met = rule.conditions.check_detail(facts, tier).ok()?;
-        let endpoint = rule.endpoint(candidate);
+        let endpoint = rule.endpoint(place);
         let key = match write_key(plan, rule, facts, endpoint, &rule.key_pattern) {
             Ok((key, Met::Proven)) => Some(key),
             Ok((key, Met::Assumed)) => {
@@ -137,7 +141,7 @@ impl<H: BuildHasher> Planner<'_, H> {
             Err(NoKey::Missing) if rule.refuses_missing() => None,
             Err(_) => return None,
         };
-        Some(Matched { at: candidate.rule(), rule, endpoint, key, met })
+        Some(Matched { at: place.rule(), rule, endpoint, key, met })
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 
 mod bans;
 mod calendar;
+mod candidate;
 mod compile;
 mod directory;
 mod explain;

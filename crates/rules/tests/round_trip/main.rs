@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use tollgate_core::Algorithm;
 use tollgate_rules::document::{
-    Action, AppliesTo, ClientDocument, Consistency, LimitFromDocument, ListDocument, OnMissing,
-    OnStoreFailure, OverrideDocument, PenaltyDocument, PolicyDocument, RefusalDocument,
-    RuleDocument, SoftDocument, ThrottleDocument, TierDocument,
+    Action, AppliesTo, CandidateDocument, ClientDocument, Consistency, LimitFromDocument,
+    ListDocument, OnMissing, OnStoreFailure, OverrideDocument, PenaltyDocument, PolicyDocument,
+    RefusalDocument, RuleDocument, SoftDocument, ThrottleDocument, TierDocument,
 };
 use tollgate_rules::{
     AlgorithmName, Decimal, Format, OneOrMany, Seconds, Source, StatusPattern, Window,
@@ -77,6 +77,23 @@ fn limit_from() -> impl Strategy<Value = LimitFromDocument> {
     (text(), amount(1)).prop_map(|(claim, ceiling)| LimitFromDocument { claim, ceiling })
 }
 
+fn candidate() -> impl Strategy<Value = CandidateDocument> {
+    let algorithm = prop::sample::select(&Algorithm::ALL[..]).prop_map(AlgorithmName);
+    let fields = (
+        prop::option::of(amount(0)),
+        prop_oneof![Just((None, None)), window()],
+        prop::option::of(amount(1)),
+        prop::option::of(algorithm),
+    );
+    fields.prop_map(|(limit, (window_seconds, window), burst, algorithm)| CandidateDocument {
+        limit,
+        window_seconds,
+        window,
+        burst,
+        algorithm,
+    })
+}
+
 fn penalty() -> impl Strategy<Value = PenaltyDocument> {
     (1..=1_000_000_u64, 1..=31_622_400_u64, 1..=31_622_400_u64).prop_map(
         |(after, within_seconds, ban_seconds)| PenaltyDocument {
@@ -98,7 +115,8 @@ prop_compose! {
         (rule_id, name, description, tenant) in
             (text(), prop::option::of(text()), prop::option::of(text()), prop::option::of(text())),
         (limit, burst, cost) in (amount(0), prop::option::of(amount(1)), amount(0)),
-        (limit_from, time_zone) in (prop::option::of(limit_from()), prop::option::of(text())),
+        (limit_from, time_zone, candidate) in
+            (prop::option::of(limit_from()), prop::option::of(text()), prop::option::of(candidate())),
         (window_seconds, window) in window(),
         algorithm in prop::sample::select(&Algorithm::ALL[..]),
         (identifier_type, key_pattern, applies_to) in (one_or_many(), text(), applies_to()),
@@ -119,7 +137,7 @@ prop_compose! {
         RuleDocument {
             rule_id, name, description, limit, limit_from, window_seconds, window, time_zone,
             algorithm: AlgorithmName(algorithm),
-            burst, identifier_type, key_pattern, on_missing, tenant, applies_to, cost, costs, action,
+            burst, candidate, identifier_type, key_pattern, on_missing, tenant, applies_to, cost, costs, action,
             throttle: throttle.map(|max_delay_ms| ThrottleDocument { max_delay_ms }),
             soft, priority, replaces, consistency, on_store_failure, fallback_factor, penalty,
             refund_on, refusal, enabled,

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use tollgate_rules::{Source, schema};
 
 /// Where each record of the schema stands in a document: `?` is where its fields go.
-const RECORDS: [(&str, &str); 12] = [
+const RECORDS: [(&str, &str); 13] = [
     ("", "{?}"),
     ("RuleDocument", "{rules: [{?}]}"),
     ("AppliesTo", "{rules: [{applies_to: {?}}]}"),
+    ("CandidateDocument", "{rules: [{candidate: {?}}]}"),
     ("LimitFromDocument", "{rules: [{limit_from: {?}}]}"),
     ("RefusalDocument", "{rules: [{refusal: {?}}]}"),
     ("ThrottleDocument", "{rules: [{throttle: {?}}]}"),

@@ -126,7 +126,8 @@ async fn delete_all(
     })?;
     let (policy, own) = (app.limiter.policy(), session.tenant());
     let rules = policy.rules().iter().filter(|rule| {
-        own.as_deref().is_none_or(|own| rule.tenant.as_deref() == Some(own))
+        !rule.is_candidate()
+            && own.as_deref().is_none_or(|own| rule.tenant.as_deref() == Some(own))
             && rule_id.is_none_or(|rule_id| &*rule.id == rule_id)
             && tenant.is_none_or(|tenant| rule.tenant.as_deref() == Some(tenant))
             && identifier.as_ref().is_none_or(|it| rule.identifiers.contains(it))

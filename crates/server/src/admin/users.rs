@@ -273,7 +273,8 @@ impl UserLimits {
         let Explanation { tier, tier_from, listed, rules, .. } = explanation;
         let from = if matches!(tier_from, TierOrigin::Default) { "default" } else { "client" };
         let quota_of = |rule_id: &str| rules.iter().find(|rule| rule.rule_id == rule_id);
-        let limits = decision.outcomes().filter_map(|outcome| {
+        let limits = decision.outcomes().filter(|outcome| !outcome.rule.is_candidate());
+        let limits = limits.filter_map(|outcome| {
             let rule = quota_of(&outcome.rule.id)?;
             let QuotaExplanation { algorithm, override_by, .. } = &rule.quota;
             let report = outcome.outcome.report;

@@ -109,7 +109,8 @@ impl Ticket {
         let (ticket, job) = (self.clone(), Box::pin(job));
         let done = spawn_blocking(move || {
             let done = Handle::current().block_on(job);
-            drop((permit, ticket));
+            // The place is free before the next job begins.
+            drop((ticket, permit));
             done
         });
         done.await.map_err(|_| Problem::internal("the call failed: see the log"))
@@ -155,6 +156,8 @@ pub(crate) struct Queues {
     pub(crate) journal_queries: Offload,
     /// Replays of recent requests.
     pub(crate) previews: Offload,
+    /// Replays of uploaded logs, from before the log is read.
+    pub(crate) simulations: Offload,
     /// Queries for the figures of all nodes. They wait for those nodes, and occupy no thread.
     pub(crate) figure_queries: Offload,
 }
@@ -173,6 +176,7 @@ impl Default for Queues {
             pages: queue(running, 64, 16),
             journal_queries: queue(1, 64, 8),
             previews: queue(1, 8, 2),
+            simulations: queue(1, 2, 1),
             figure_queries: queue(1, 64, 16),
         }
     }

@@ -92,6 +92,7 @@ pub(crate) struct Shared {
     pub(crate) body_bytes: usize,
     pub(crate) document_bound: BodyBound,
     pub(crate) tenant_document_bound: BodyBound,
+    pub(crate) log_bytes: usize,
     pub(crate) queues: Queues,
     pub(crate) request_timeout: Duration,
     /// The admin token of this run, where there is no catalog to keep one in and none was set.
@@ -242,6 +243,7 @@ impl ServerState {
             body_bytes: limits.body_bytes.to_usize(),
             document_bound: BodyBound::documents(limits),
             tenant_document_bound: BodyBound::tenant_documents(limits),
+            log_bytes: limits.log_bytes.to_usize(),
             queues: Queues::default(),
             request_timeout: limits.request_timeout,
             generated_admin_token: generated,

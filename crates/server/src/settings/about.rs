@@ -111,6 +111,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("limits.body_bytes", "The largest body, 1KiB to 1GiB."),
     ("limits.document_bytes", "The largest policy document, 1KiB to 1GiB."),
     ("limits.tenant_document_bytes", "The largest policy document of a tenant-admin."),
+    ("limits.log_bytes", "The largest access log that the dashboard replays, 1KiB to 1GiB."),
     ("limits.rule_bytes", "The largest rule in the catalog, as JSON."),
     ("limits.globs_per_rule", "The most globs of a rule in the catalog."),
     ("limits.rules_per_tenant", "The most rules that tenant-admins of a tenant write."),

@@ -325,6 +325,8 @@ pub struct Limits {
     pub document_bytes: ByteSize,
     /// The largest policy document of administrators of a tenant.
     pub tenant_document_bytes: ByteSize,
+    /// The largest access log that the dashboard replays.
+    pub log_bytes: ByteSize,
     /// The largest rule in the catalog.
     pub rule_bytes: ByteSize,
     /// The most globs of a rule in the catalog.
@@ -349,8 +351,7 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// How long a request may take.
     pub request_timeout: Duration,
-    /// How long the server still takes traffic after the signal to shut down, while it reports that it
-    /// is not ready: load balancers need time to notice.
+    /// How long traffic is still taken after the signal to shut down: load balancers need time to notice.
     pub shutdown_delay: Duration,
     /// How long requests may take to finish after the signal to shut down.
     pub shutdown_grace: Duration,
@@ -366,6 +367,7 @@ impl Default for Limits {
             body_bytes: ByteSize::mebibytes(1),
             document_bytes: ByteSize::mebibytes(16),
             tenant_document_bytes: ByteSize::mebibytes(1),
+            log_bytes: ByteSize::mebibytes(64),
             rule_bytes: ByteSize::kibibytes(64),
             globs_per_rule: 1_000,
             rules_per_tenant: 50,

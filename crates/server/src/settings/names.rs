@@ -147,6 +147,7 @@ fn read_document_limits(
     layers.read_within("limits.tenant_write_bytes_per_hour", written, most);
     let documents = &mut limits.tenant_document_bytes;
     layers.read_within("limits.tenant_document_bytes", documents, sizes.clone());
+    layers.read_within("limits.log_bytes", &mut limits.log_bytes, sizes.clone());
     layers.read_within("limits.rule_bytes", &mut limits.rule_bytes, sizes.clone());
     layers.read_within("limits.globs_per_rule", &mut limits.globs_per_rule, counts.clone());
     layers.read_within("limits.rules_per_tenant", &mut limits.rules_per_tenant, counts.clone());

@@ -185,7 +185,7 @@ paths: {{mode: lenient, case: insensitive}}
 api: {{v1: {{deprecated_at: '2027-01-31T00:00:00Z', sunset_at: '2027-07-31T00:00:00Z', link: 'https://e.example/v2'}}}}
 limits: {{check_calls_per_second: 0, admin_reads_per_minute: 1, admin_writes_per_minute: 2,
          tenant_write_bytes_per_hour: 10KiB,
-         body_bytes: 2MiB, document_bytes: 3MiB, tenant_document_bytes: 4KiB, rule_bytes: 5KiB,
+         body_bytes: 2MiB, document_bytes: 3MiB, tenant_document_bytes: 4KiB, log_bytes: 7MiB, rule_bytes: 5KiB,
          globs_per_rule: 6, rules_per_tenant: 7, rule_bytes_per_tenant: 8KiB, entries_per_tenant: 9,
          batch_size: 3, header_count: 40, header_bytes: 8KiB, connections: 5,
          header_timeout: 6s, idle_timeout: 7m, request_timeout: 800ms, shutdown_delay: 5s,

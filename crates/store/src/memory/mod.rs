@@ -333,7 +333,7 @@ impl MemoryStore {
 }
 
 /// Where a counter is to be found.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Location {
     name: Name,
     page: usize,

@@ -1,5 +1,7 @@
 //! Settling charges on the counters of a memory store: find, lock, settle, keep.
 
+use std::array;
+
 use smallvec::SmallVec;
 use tollgate_core::{Charge, ChargeResult, Mode, PackedState, State, Timestamp, dry_run, settle};
 
@@ -64,35 +66,106 @@ impl MemoryStore {
         }
     }
 
+    /// Settles several charges, all or nothing.
+    #[inline]
     pub(super) fn settle_several(
         &self,
         charges: &[Charge<'_>],
         now: Timestamp,
         results: &mut [ChargeResult],
     ) -> bool {
-        let mut places: SmallVec<[Location; 4]> = SmallVec::new();
-        let mut order: SmallVec<[usize; 4]> = SmallVec::new();
-        for charge in charges {
-            let at = self.locate(charge.key.fingerprint);
-            self.fetch_at(at);
-            places.push(at);
-            order.push(at.shard);
+        // Arrays, since lists of any length cost more than the arithmetic.
+        let passed = match charges.len() {
+            2 => self.settle_few::<2>(charges, now, results),
+            3 => self.settle_few::<3>(charges, now, results),
+            4 => self.settle_few::<4>(charges, now, results),
+            5 => self.settle_few::<5>(charges, now, results),
+            6 => self.settle_few::<6>(charges, now, results),
+            _ => None,
+        };
+        passed.unwrap_or_else(|| self.settle_many(charges, now, results))
+    }
+
+    /// Settles `N` charges on counters in different shards; `None`: some are in the same, and nothing was charged.
+    #[inline]
+    fn settle_few<const N: usize>(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        results: &mut [ChargeResult],
+    ) -> Option<bool> {
+        let (charges, results) = (charges.first_chunk::<N>()?, results.first_chunk_mut::<N>()?);
+        let mut places = [Location::default(); N];
+        let mut order = [0; N];
+        for ((charge, place), shard) in charges.iter().zip(&mut places).zip(&mut order) {
+            *place = self.locate(charge.key.fingerprint);
+            self.fetch_at(*place);
+            *shard = place.shard;
         }
-        // Ascending and each once: no deadlock, no shard locked twice.
+        order.sort_unstable();
+        // Seldom are two in the same, which can be locked only once.
         if !order.is_sorted_by(|one, next| one < next) {
-            order.sort_unstable();
-            order.dedup();
+            return None;
         }
-        let mut shards: SmallVec<[MutexGuard<'_, Shard>; 4]> = SmallVec::new();
-        for shard in &order {
-            shards.push(self.lock(*shard));
-        }
+        let mut shards = array::from_fn(|number| self.lock(order[number]));
         let inline = self.settle_inline(charges, &places, &order, &mut shards, now, results);
         let passed = inline || self.settle_locked(charges, &order, &mut shards, now, results);
         let sweep = shards.first_mut().is_some_and(|shard| shard.is_time_to_sweep());
         drop(shards);
         self.tidy_up(sweep, !inline, now);
+        Some(passed)
+    }
+
+    #[cold]
+    fn settle_many(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        results: &mut [ChargeResult],
+    ) -> bool {
+        let shard_of = |charge: &Charge<'_>| self.locate(charge.key.fingerprint).shard;
+        let mut order: SmallVec<[usize; 16]> = charges.iter().map(shard_of).collect();
+        // Ascending and each once: no deadlock, no shard locked twice.
+        order.sort_unstable();
+        order.dedup();
+        let mut shards: SmallVec<[MutexGuard<'_, Shard>; 16]> =
+            order.iter().map(|shard| self.lock(*shard)).collect();
+        let passed = self.settle_locked(charges, &order, &mut shards, now, results);
+        let sweep = shards.first_mut().is_some_and(|shard| shard.is_time_to_sweep());
+        drop(shards);
+        self.tidy_up(sweep, true, now);
         passed
+    }
+
+    /// The fast path of nearly every request: settles charges on counters in their slots, if all of them are there
+    /// and all fit; else does nothing.
+    #[inline]
+    fn settle_inline<const N: usize>(
+        &self,
+        charges: &[Charge<'_>; N],
+        places: &[Location; N],
+        order: &[usize; N],
+        shards: &mut [MutexGuard<'_, Shard>; N],
+        now: Timestamp,
+        results: &mut [ChargeResult; N],
+    ) -> bool {
+        let mut settled = [(0, 0, PackedState::default()); N];
+        for number in 0..N {
+            let (charge, at, result) = (&charges[number], places[number], &mut results[number]);
+            let held = position(order, at);
+            let page = &shards[held].pages[at.inner];
+            let Some(index) = page.find(at.name, &self.common) else { return false };
+            match page.settled(index, charge, now, result, &self.common) {
+                Some(counter) if result.admitted || charge.mode != Mode::Enforce => {
+                    settled[number] = (held, index, counter);
+                }
+                _ => return false,
+            }
+        }
+        for ((held, index, counter), at) in settled.into_iter().zip(places) {
+            shards[held].pages[at.inner].set(index, counter);
+        }
+        true
     }
 
     /// Reads whether charges fit, and charges none.
@@ -121,36 +194,6 @@ impl MemoryStore {
             }
         }
         passed
-    }
-
-    /// The fast path of nearly every request: settles charges on counters in their slots, if all of them are there
-    /// and all fit; else does nothing.
-    fn settle_inline(
-        &self,
-        charges: &[Charge<'_>],
-        places: &[Location],
-        order: &[usize],
-        shards: &mut [MutexGuard<'_, Shard>],
-        now: Timestamp,
-        results: &mut [ChargeResult],
-    ) -> bool {
-        let mut settled: SmallVec<[(usize, usize, usize, PackedState); 4]> = SmallVec::new();
-        for ((charge, at), result) in charges.iter().zip(places).zip(results) {
-            let at = *at;
-            let held = position(order, at);
-            let page = &shards[held].pages[at.inner];
-            let Some(index) = page.find(at.name, &self.common) else { return false };
-            match page.settled(index, charge, now, result, &self.common) {
-                Some(counter) if result.admitted || charge.mode != Mode::Enforce => {
-                    settled.push((held, at.inner, index, counter));
-                }
-                _ => return false,
-            }
-        }
-        for (held, inner, index, counter) in &settled {
-            shards[*held].pages[*inner].set(*index, *counter);
-        }
-        true
     }
 
     /// Settles charges on any counters, all or nothing.

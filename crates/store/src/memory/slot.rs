@@ -24,7 +24,7 @@ const OVERFLOWED: u16 = u16::MAX;
 const NAME_BITS: u64 = !0 << 16;
 
 /// The part of a fingerprint that a slot keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Name(u64);
 
 impl Name {

@@ -11,6 +11,7 @@ mod counters;
 mod database;
 mod failure;
 mod fleet_mark;
+#[cfg(feature = "redis")]
 mod mailbox;
 mod probe;
 mod record;
@@ -26,6 +27,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tollgate_core::{Key, Timestamp};
 
+#[cfg(feature = "redis")]
 pub(crate) use self::mailbox::PostgresMailbox;
 
 use self::connections::PostgresConnections;

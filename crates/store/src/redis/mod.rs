@@ -12,6 +12,7 @@ mod cross_slot;
 mod cross_slot_idempotent;
 mod fleet_mark;
 mod listener;
+#[cfg(feature = "postgres")]
 mod mailbox;
 mod node;
 mod old_counters;
@@ -36,6 +37,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
 use tollgate_core::{Charge, Key, Timestamp};
 
+#[cfg(feature = "postgres")]
 pub(crate) use self::mailbox::{RedisMailbox, RedisSubscriptions};
 pub use self::policy_copy::{
     PolicyCopyError, PolicyCopyHead, PolicyPublication, RedisPolicyCopy, SealedPolicy,

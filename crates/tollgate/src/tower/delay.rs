@@ -139,9 +139,13 @@ impl Decision {
     pub(super) fn record_turned_away(&self) {
         for RuleResult { outcome, .. } in &self.results {
             let Some(stats) = self.snapshot.stats.get(outcome.rule) else { continue };
-            if !outcome.admitted && outcome.cost > 0 {
-                let is_shadow = outcome.mode == Mode::Shadow;
-                stats.count(if is_shadow { Event::WouldRefuse } else { Event::Refused });
+            if outcome.admitted || outcome.cost == 0 {
+                continue;
+            }
+            if outcome.mode != Mode::Shadow {
+                stats.count(Event::Refused);
+            } else if self.is_would_refuse_counted(outcome.rule) {
+                stats.count(Event::WouldRefuse);
             }
         }
         if self.degraded.is_some() {

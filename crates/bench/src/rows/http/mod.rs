@@ -5,6 +5,7 @@
 
 pub(crate) mod bare;
 mod bodies;
+pub(crate) mod dashboard;
 pub(crate) mod latency;
 pub(crate) mod pace;
 mod wrk;
@@ -88,6 +89,19 @@ pub(crate) fn check_against_throttlecrab(scale: &Scale) -> Fallible<Vec<Row>> {
         }],
     )?;
     Ok(vec![times_the_cost("http/throttlecrab", &ours, &throttlecrab).held_to(Bar::Below(1.0))])
+}
+
+/// What it costs to keep recent requests for previews and recommendations.
+pub(crate) fn recent_traffic(scale: &Scale) -> Fallible<Vec<Row>> {
+    let stage = HttpStage::new(scale)?;
+    let checks = stage.file("checks", bodies::checks(stage.keys))?;
+    let with = stage.ours(&[])?;
+    let directory = stage.directory.path();
+    let without = Server::ours_set(directory, Protocol::Http, &[], "recent_traffic: 0\n")?;
+    let count = stage.wrk.unhurried(&with, CHECK_PATH, &checks)?;
+    let drive = |server| stage.wrk.drive(server, CHECK_PATH, &checks, count);
+    let [with, without] = in_turns(stage.rounds, [&|| drive(&with), &|| drive(&without)])?;
+    Ok(vec![times_the_cost("http/recent_traffic", &with, &without).held_to(Bar::AtMost(1.03))])
 }
 
 /// How many checks in batches a second of the processor is good for.

@@ -4,13 +4,12 @@ use tollgate::Algorithm;
 use tollgate_chart::{
     Bar, BarChart, BarGroup, Hover, Series, Size, TimeChart, TimeLabels, for_both_widths, legend,
 };
+use tollgate_simulate::{AlgorithmFigures, Timeline};
 
 use super::HtmlReport;
-use super::breakdown::Timeline;
 use super::markup::{Markup, card, heading, table};
 use super::page::per;
 use super::tables::figure;
-use crate::simulate::compare::AlgorithmRow;
 use crate::terminal::{count, grouped, share, span};
 
 pub(super) fn algorithms(report: &HtmlReport<'_>) -> Markup {
@@ -49,7 +48,7 @@ pub(super) fn algorithms(report: &HtmlReport<'_>) -> Markup {
     card(Markup::text("Six algorithms, the same limits"), about, content)
 }
 
-fn row(row: &AlgorithmRow) -> [Markup; 8] {
+fn row(row: &AlgorithmFigures) -> [Markup; 8] {
     let throttled = if row.delayed == 0 {
         "-".to_owned()
     } else {
@@ -130,7 +129,11 @@ pub(super) fn clock_of(report: &HtmlReport<'_>) -> TimeLabels {
     if report.traffic.is_trace() { TimeLabels::Elapsed } else { TimeLabels::Utc }
 }
 
-fn over_time(report: &HtmlReport<'_>, timeline: &Timeline, row: &AlgorithmRow) -> Vec<Option<f64>> {
+fn over_time(
+    report: &HtmlReport<'_>,
+    timeline: &Timeline,
+    row: &AlgorithmFigures,
+) -> Vec<Option<f64>> {
     let mut refused = vec![0_u64; timeline.allowed.len()];
     for (record, is_allowed) in report.traffic.iter().zip(&row.verdicts) {
         if let Some(count) = refused.get_mut(timeline.column(record.time()))

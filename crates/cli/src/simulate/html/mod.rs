@@ -1,18 +1,13 @@
 //! `--report`: one HTML file with charts and tables, which needs no script and makes no request.
 
 mod accuracy;
-mod breakdown;
 mod markup;
 mod page;
 mod tables;
 
 use tollgate::rules::Rule;
-
-use self::breakdown::Breakdown;
-use super::compare::AlgorithmRow;
-use super::tally::Tally;
-use crate::outcome::Outcome;
-use crate::traffic::Traffic;
+use tollgate_simulate::traffic::Traffic;
+use tollgate_simulate::{AlgorithmFigures, Breakdown, RequestResult, Tally};
 
 /// All that the report shows.
 pub(super) struct HtmlReport<'a> {
@@ -22,8 +17,8 @@ pub(super) struct HtmlReport<'a> {
     pub(super) traffic: &'a Traffic,
     pub(super) tally: &'a Tally<'a>,
     /// One for each request.
-    pub(super) outcomes: &'a [Outcome],
-    pub(super) algorithms: &'a [AlgorithmRow],
+    pub(super) results: &'a [RequestResult],
+    pub(super) algorithms: &'a [AlgorithmFigures],
     /// What makes the result doubtful.
     pub(super) doubt: Option<String>,
     /// How many clients and endpoints to list.
@@ -33,7 +28,7 @@ pub(super) struct HtmlReport<'a> {
 impl HtmlReport<'_> {
     /// The whole file.
     pub(super) fn to_html(&self) -> String {
-        let breakdown = Breakdown::new(self.traffic, self.tally, self.outcomes, self.top);
+        let breakdown = Breakdown::new(self.traffic, self.tally, self.results, self.top);
         page::render(self, &breakdown)
     }
 }

@@ -1,10 +1,10 @@
 //! The page around charts and tables: what was replayed, the figures that matter, the course of time.
 
 use tollgate_chart::{Hover, Series, Shape, Size, Sparkline, TimeChart, for_both_widths, legend};
+use tollgate_simulate::{Breakdown, Timeline};
 
 use super::HtmlReport;
 use super::accuracy::{accuracy, algorithms, clock_of};
-use super::breakdown::{Breakdown, Timeline};
 use super::markup::{Markup, card};
 use super::tables;
 use crate::terminal::{count, grouped, moment, share, span};

@@ -2,9 +2,9 @@
 
 use tollgate::rules::Rule;
 use tollgate_chart::{Meter, Size, Sparkline};
+use tollgate_simulate::Breakdown;
 
 use super::HtmlReport;
-use super::breakdown::Breakdown;
 use super::markup::{Markup, card, heading, table};
 use crate::terminal::{count, grouped, quota, share, span};
 

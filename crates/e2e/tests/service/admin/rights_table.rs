@@ -104,6 +104,7 @@ pub(crate) const CALLS: &[(&str, &str, Least)] = &[
     ("get", "/api/v1/top", RuleViewer),
     ("get", "/api/v1/history", RuleViewer),
     ("post", "/api/v1/preview", RuleViewer),
+    ("get", "/api/v1/recommendation", RuleViewer),
     ("get", "/api/v1/nodes", Viewer),
     ("get", "/api/v1/events", RuleViewer),
     ("get", "/api/v1/policy", RuleViewer),

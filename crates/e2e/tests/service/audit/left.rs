@@ -24,6 +24,7 @@ fn refusals_whose_callers_left_are_logged() {
     let arguments = ["--store", &url, "--catalog", "sqlite:tollgate.db"];
     let server =
         Server::start(&Setup { settings: &settings, arguments: &arguments, ..Setup::default() });
+    server.await_store();
     let by_key =
         json!({"rule_id": "keys", "limit": 0, "window": "1h", "identifier_type": "api_key"});
     put_policy(&server, &json!({"rules": [rule("users", 0), by_key]}));

@@ -1,7 +1,9 @@
 //! The figures behind dashboards: history, previews, and what a tenant sees of them.
 
+mod candidate;
 mod history;
 mod preview;
+mod recommendation;
 mod tenants;
 
 use serde_json::{Value, json};

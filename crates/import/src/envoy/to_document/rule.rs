@@ -30,6 +30,7 @@ pub(super) fn rule(
         time_zone: None,
         algorithm: AlgorithmName(quota.algorithm),
         burst: None,
+        candidate: None,
         identifier_type: OneOrMany::many(conditions.identifiers.iter().cloned()),
         key_pattern: conditions.key_pattern.clone().unwrap_or_else(|| "*".to_owned()),
         on_missing: OnMissing::default(),

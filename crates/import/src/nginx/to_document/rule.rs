@@ -29,6 +29,7 @@ pub(super) fn rule(draft: &RuleDraft<'_>, all: &[RuleDraft<'_>]) -> RuleDocument
         time_zone: None,
         algorithm: AlgorithmName(counting.algorithm),
         burst: Some(counting.capacity.min(MAX_LIMIT)),
+        candidate: None,
         identifier_type: if identifiers.is_empty() {
             OneOrMany::one("global")
         } else {

@@ -92,7 +92,7 @@ pub(super) async fn check(app: &ServerState, ask: &Ask<'_>) -> Answer {
 /// The status of each descriptor.
 fn statuses(decision: &Decision, ask: &Ask<'_>) -> Vec<Status> {
     let mut worst: Vec<Option<RuleOutcome<'_>>> = vec![None; ask.descriptors.len()];
-    for outcome in decision.outcomes() {
+    for outcome in decision.outcomes().filter(|outcome| !outcome.rule.is_candidate()) {
         if let Some(known) = worst.get_mut(outcome.subject)
             && known.as_ref().is_none_or(|known| is_worse(&outcome, known))
         {

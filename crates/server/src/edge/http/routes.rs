@@ -12,7 +12,7 @@ use crate::admin;
 use crate::app::state::ServerState;
 use crate::edge::http::handlers::{
     audit, authorize, batch, check, decisions, envoy_json, envoy_limits, events, health, history,
-    nodes, peek, preview, refund, stats, status, top,
+    nodes, peek, preview, recommendation, refund, stats, status, top,
 };
 use crate::edge::http::problem::Problem;
 use crate::edge::http::{docs_page, openapi};
@@ -47,6 +47,7 @@ const ADMIN_PATHS: &[&str] = &[
     "/api/v1/history",
     "/api/v1/nodes",
     "/api/v1/preview",
+    "/api/v1/recommendation",
     "/api/v1/events",
     "/admin",
 ];
@@ -123,6 +124,7 @@ fn admin_api() -> OpenApiRouter<ServerState> {
         .routes(routes!(history::history))
         .routes(routes!(nodes::nodes))
         .routes(routes!(preview::preview))
+        .routes(routes!(recommendation::recommendation))
         .routes(routes!(events::events))
 }
 

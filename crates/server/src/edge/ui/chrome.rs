@@ -48,11 +48,12 @@ impl Visit {
         let all = [
             (Tab::Clients, Right::Viewer),
             (Tab::Try, Right::Look),
+            (Tab::Simulate, Right::RuleViewer),
             (Tab::Keys, Right::Viewer),
             (Tab::Health, Right::Viewer),
         ];
         let hidden = all.into_iter().filter(|(_, right)| !self.may(*right)).map(|(tab, _)| tab);
-        hidden.chain([Tab::Simulate]).collect()
+        hidden.collect()
     }
 
     /// The range of time of the page.

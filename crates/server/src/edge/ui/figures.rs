@@ -91,7 +91,7 @@ impl NodeFigures {
         Figure { value: rates.last().copied().unwrap_or(0.0), course }
     }
 
-    /// The share of requests that were refused or denied, over the range.
+    /// The share of requests that did not pass, over the range.
     pub(super) fn refused_share(&self) -> Figure {
         let pairs: Vec<(u64, u64)> =
             self.points.iter().map(|it| (refused(&it.requests), all(&it.requests))).collect();
@@ -243,8 +243,9 @@ const fn all(requests: &RequestFigures) -> u64 {
     allowed + refused + denied + throttled + unlimited + error
 }
 
+/// Requests that did not pass, also because their rules fail closed.
 const fn refused(requests: &RequestFigures) -> u64 {
-    requests.refused + requests.denied
+    requests.refused + requests.denied + requests.error
 }
 
 fn seconds(step: Micros) -> f64 {

@@ -13,6 +13,7 @@ mod diff;
 mod events;
 mod figures;
 mod form;
+mod multipart;
 mod notice;
 mod origin_check;
 mod page;
@@ -23,6 +24,7 @@ mod rule_form;
 mod rule_text;
 mod session;
 mod sign_in;
+mod simulation;
 mod streams;
 mod visit;
 
@@ -39,7 +41,7 @@ use tollgate_dashboard::path;
 
 use self::about::ServerFacts;
 use self::page_problem::PageProblem;
-use self::pages::{client_forms, decision, keys, lists, rule_forms, show, try_request};
+use self::pages::{client_forms, decision, keys, lists, rule_forms, show, simulate, try_request};
 use self::session::Sessions;
 use self::streams::Streams;
 use self::visit::Visit;
@@ -106,6 +108,7 @@ pub(crate) fn routes(app: &ServerState, api: Router, settings: &Settings) -> Rou
         .route(path::NEW_RULE, get(show).post(rule_forms::edit_new))
         .route("/ui/rules/{rule_id}", get(show).post(rule_forms::edit))
         .route("/ui/rules/{rule_id}/state", post(rule_forms::set_state))
+        .route("/ui/rules/{rule_id}/promote", post(rule_forms::promote))
         .route("/ui/rules/{rule_id}/delete", post(rule_forms::delete))
         .route("/ui/rules/{rule_id}/rollback", post(rule_forms::restore))
         .route(path::CLIENT_OVERRIDE, post(client_forms::set_override))
@@ -113,6 +116,7 @@ pub(crate) fn routes(app: &ServerState, api: Router, settings: &Settings) -> Rou
         .route(path::CLIENT_TIER, post(client_forms::set_tier))
         .route(path::CLIENT_RESET, post(client_forms::reset))
         .route(path::TRY, get(show).post(try_request::check))
+        .route(path::SIMULATE, get(show).post(simulate::replay))
         .route(path::REFUND, post(decision::refund))
         .route(path::LIST_ADD, post(lists::add))
         .route(path::LIST_REMOVE, post(lists::remove))

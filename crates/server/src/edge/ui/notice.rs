@@ -14,6 +14,7 @@ const NOTICES: &[(&str, &str)] = &[
     ("enforced", "The rule is enforced from now on."),
     ("shadowed", "The rule counts and reports from now on, and refuses nothing."),
     ("disabled", "The rule is off from now on."),
+    ("promoted", "The candidate is in force as revision {n}."),
     ("restored", "Restored, as revision {n}."),
     ("rolled-back", "The policy is as it was before, as revision {n}."),
     ("reset", "Counters were reset: {n}."),

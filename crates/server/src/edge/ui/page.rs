@@ -19,6 +19,9 @@ pub(super) fn html(page: String) -> Response {
 pub(super) fn refused(page: String, problem: &PageProblem) -> Response {
     let mut response = html(page);
     *response.status_mut() = problem.status;
+    if let Some(seconds) = problem.retry_after() {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.clone());
+    }
     response
 }
 

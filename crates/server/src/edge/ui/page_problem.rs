@@ -61,6 +61,11 @@ impl PageProblem {
         }
     }
 
+    /// When to try again, for the header field.
+    pub(super) const fn retry_after(&self) -> Option<&HeaderValue> {
+        self.retry_after.as_ref()
+    }
+
     /// The detail as a sentence.
     pub(super) fn sentence(&self) -> String {
         let mut characters = self.detail.trim_end_matches('.').chars();

@@ -43,6 +43,14 @@ const LISTS: &[(&str, &[&str])] = &[
 ];
 /// Fields of a rule that only the text shows.
 const OTHERS: &[&str] = &["limit_from", "key_pattern", "costs", "replaces", "refund_on", "refusal"];
+/// Parts of fields that only the text shows.
+const OTHER_PARTS: &[(&str, &str)] = &[
+    ("/applies_to/attributes", "applies_to.attributes"),
+    ("/candidate/window", "candidate.window"),
+    ("/candidate/window_seconds", "candidate.window_seconds"),
+    ("/candidate/burst", "candidate.burst"),
+    ("/candidate/algorithm", "candidate.algorithm"),
+];
 
 /// The fields of a rule.
 pub(super) fn fields_of(rule: &RuleDocument) -> RuleForm {
@@ -65,8 +73,10 @@ pub(super) fn fields_of(rule: &RuleDocument) -> RuleForm {
     }
     let others = OTHERS.iter().filter(|name| document.get(**name).is_some());
     form.others = others.map(|name| (*name).to_owned()).collect();
-    if document.pointer("/applies_to/attributes").is_some() {
-        form.others.push("applies_to.attributes".to_owned());
+    for (pointer, name) in OTHER_PARTS {
+        if document.pointer(pointer).is_some() {
+            form.others.push((*name).to_owned());
+        }
     }
     form
 }
@@ -245,6 +255,9 @@ mod tests {
                 "penalty": {"after": 5, "within_seconds": 60, "ban_seconds": 600},
                 "refund_on": ["5xx"], "enabled": false,
             }),
+            json!({"rule_id": "c", "limit": 5, "window": "1m", "identifier_type": "ip", "candidate": {"limit": 4}}),
+            json!({"rule_id": "d", "limit": 5, "window": "1m", "identifier_type": "ip", "algorithm": "gcra",
+                "candidate": {"window_seconds": 90, "burst": 3, "algorithm": "token_bucket"}}),
         ] {
             let before = rule(&document);
             let document = serde_json::to_value(&before).expect("JSON");

@@ -31,6 +31,8 @@ const MAX_SIGNED_OUT: usize = 10_000;
 const MAX_TEXT_BYTES: usize = 1_024;
 
 const FORMAT: u8 = 1;
+/// Marks the format of a session whose cookie is for encrypted connections only.
+const SECURE: u8 = 0x80;
 const ID_BYTES: usize = 32;
 const DIGEST_BYTES: usize = 32;
 const HEAD_BYTES: usize = 1 + 8 + 8 + ID_BYTES + DIGEST_BYTES;
@@ -44,6 +46,9 @@ pub(super) struct UiSession {
     issued: Timestamp,
     seen: Timestamp,
     binding: SessionBinding,
+    /// Whether its cookie is for encrypted connections only. Behind a proxy that ends TLS, only the form of the sign-in
+    /// says so, therefore the session remembers it.
+    pub(super) is_secure: bool,
 }
 
 /// Omits the id.
@@ -56,10 +61,10 @@ impl fmt::Debug for UiSession {
 
 impl UiSession {
     /// A session of a person who has just shown a token; `None` without random numbers.
-    pub(super) fn new(binding: SessionBinding, now: Timestamp) -> Option<Self> {
+    pub(super) fn new(binding: SessionBinding, now: Timestamp, is_secure: bool) -> Option<Self> {
         let mut id = [0; ID_BYTES];
         rand::fill(&mut id).ok()?;
-        Some(Self { id, issued: now, seen: now, binding })
+        Some(Self { id, issued: now, seen: now, binding, is_secure })
     }
 
     /// When it ends if it is not used again.
@@ -96,7 +101,7 @@ impl UiSession {
     fn to_bytes(&self) -> Vec<u8> {
         let token_id = self.binding.token_id.as_deref().unwrap_or_default();
         let mut bytes = Vec::with_capacity(HEAD_BYTES + token_id.len());
-        bytes.push(FORMAT);
+        bytes.push(if self.is_secure { FORMAT | SECURE } else { FORMAT });
         bytes.extend_from_slice(&self.issued.as_micros().to_be_bytes());
         bytes.extend_from_slice(&self.seen.as_micros().to_be_bytes());
         bytes.extend_from_slice(&self.id);
@@ -117,8 +122,9 @@ impl UiSession {
             digest: *digest,
         };
         let time = |bytes: &[u8; 8]| Timestamp::from_micros(u64::from_be_bytes(*bytes));
-        let session = Self { id: *id, issued: time(issued), seen: time(seen), binding };
-        (*format == FORMAT).then_some(session)
+        let is_secure = format & SECURE != 0;
+        let session = Self { id: *id, issued: time(issued), seen: time(seen), binding, is_secure };
+        (format & !SECURE == FORMAT).then_some(session)
     }
 }
 
@@ -236,7 +242,7 @@ mod tests {
 
     fn session(now: Timestamp) -> UiSession {
         let binding = SessionBinding { token_id: Some("0123456789ab".to_owned()), digest: [7; 32] };
-        UiSession::new(binding, now).expect("random numbers")
+        UiSession::new(binding, now, true).expect("random numbers")
     }
 
     fn key() -> LessSafeKey {
@@ -262,6 +268,18 @@ mod tests {
         let own =
             UiSession { binding: SessionBinding { token_id: None, digest: [8; 32] }, ..session };
         assert_eq!(opened(&key, &sealed(&key, &own).expect("sealed")), Some(own));
+    }
+
+    #[test]
+    fn a_renewed_session_remembers_whether_its_cookie_is_secure() {
+        let key = key();
+        for is_secure in [true, false] {
+            let session = UiSession { is_secure, ..session(NOW) };
+            let renewed =
+                session.renewed(NOW.plus(Micros::from_secs(3_600))).expect("an hour later");
+            let text = sealed(&key, &renewed).expect("sealed");
+            assert_eq!(opened(&key, &text).map(|it| it.is_secure), Some(is_secure));
+        }
     }
 
     #[test]

@@ -87,16 +87,16 @@ fn admit(ui: &UiShared, token: &str, peer: Peer) -> Result<Principal, Problem> {
 /// The cookie with a new session.
 fn open(ui: &UiShared, principal: &Principal, is_secure: bool) -> Result<HeaderValue, Problem> {
     let session = ui.app.tokens.bind(principal);
-    let session = session.and_then(|binding| UiSession::new(binding, ui.app.now()));
-    let cookie = session.and_then(|session| ui.cookie_of(&session, is_secure));
+    let session = session.and_then(|binding| UiSession::new(binding, ui.app.now(), is_secure));
+    let cookie = session.and_then(|session| ui.cookie_of(&session));
     cookie.ok_or_else(|| Problem::internal("the system gives no random numbers"))
 }
 
 impl UiShared {
     /// The cookie of a session.
-    pub(super) fn cookie_of(&self, session: &UiSession, is_secure: bool) -> Option<HeaderValue> {
+    pub(super) fn cookie_of(&self, session: &UiSession) -> Option<HeaderValue> {
         let text = self.sessions.seal(&self.app, session)?;
-        cookie::set(&text, ABSOLUTE_TIMEOUT, is_secure)
+        cookie::set(&text, ABSOLUTE_TIMEOUT, session.is_secure)
     }
 }
 

@@ -74,9 +74,7 @@ impl Visit {
     fn keep_alive(&self, mut response: Response) -> Response {
         let is_set = response.headers().contains_key(header::SET_COOKIE);
         let renewed = self.session.renewed(self.now()).filter(|_| !is_set);
-        if let Some(cookie) =
-            renewed.and_then(|session| self.ui.cookie_of(&session, self.peer.is_encrypted))
-        {
+        if let Some(cookie) = renewed.and_then(|session| self.ui.cookie_of(&session)) {
             response.headers_mut().insert(header::SET_COOKIE, cookie);
         }
         response
@@ -137,16 +135,22 @@ impl FromRequest<UiState> for FormVisit {
         let visit = Visit::from_request_parts(&mut parts, ui).await?;
         let refuse = |problem: Problem| PageProblem::from(problem).respond(Some(&visit));
         let form = form::read(&ui.app, &parts.headers, body).await.map_err(refuse)?;
-        let is_own = form.one(form::TOKEN_FIELD).is_some_and(|it| visit.session.is_form_token(it));
-        if !is_own {
-            let detail = "this form is not one of your session: it is from before you signed in, or of another site. \
-                          Open the page again and repeat the change; nothing was changed";
-            return Err(refuse(Problem::new(StatusCode::FORBIDDEN, "foreign_form", detail)));
-        }
+        let token = form.one(form::TOKEN_FIELD).unwrap_or_default();
+        check_token(&visit, token).map_err(refuse)?;
         // The body may have taken a while.
         ui.app.confirm(&visit.principal).map_err(refuse)?;
         Ok(Self { visit, form })
     }
+}
+
+/// Refuses a form that does not have the token of its session.
+pub(super) fn check_token(visit: &Visit, token: &str) -> Result<(), Problem> {
+    if visit.session.is_form_token(token) {
+        return Ok(());
+    }
+    let detail = "this form is not one of your session: it is from before you signed in, or of another site. \
+                  Open the page again and repeat the change; nothing was changed";
+    Err(Problem::new(StatusCode::FORBIDDEN, "foreign_form", detail))
 }
 
 /// The problem of a form that another site sent.

@@ -116,7 +116,7 @@ impl DecisionEvent {
         let rules = decision.policy().rules();
         let rule_id = binding.as_ref().map(|binding| Arc::clone(&binding.rule.id));
         let rule_id = rule_id.or_else(|| refuser(decision).map(Arc::from));
-        let rule = rule_id.as_ref().and_then(|rule_id| rules.find(rule_id));
+        let rule = rule_id.as_ref().and_then(|rule_id| rules.find_counter(rule_id));
         let identifiers =
             client_identity::identifiers(context, rule.map_or(&[], |rule| &rule.identifiers));
         Self {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tollgate::http::remaining;
-use tollgate::rules::{Identifier, Rule, RuleSet};
+use tollgate::rules::{Identifier, Rule, RuleSet, candidate_of};
 use tollgate::{Decision, RuleOutcome, Timestamp};
 use tollgate_catalog::{Author, Catalog, Reset, ResetRecord};
 
@@ -162,7 +162,7 @@ pub(crate) fn refund_records<'c>(
         };
         ResetRecord { at, author: author.clone(), reset }
     };
-    charges.map(record).collect()
+    charges.filter(|(rule_id, _)| candidate_of(rule_id).is_none()).map(record).collect()
 }
 
 /// What a client has left of a limit.
@@ -209,7 +209,7 @@ pub(crate) fn records_of(
         };
         ResetRecord { at: before.now(), author: author.clone(), reset }
     };
-    before.outcomes().map(record).collect()
+    before.outcomes().filter(|it| !it.rule.is_candidate()).map(record).collect()
 }
 
 /// The name of a counter: the rule, then each of its identifiers with the client's value.

@@ -19,7 +19,8 @@ use tollgate::store::{BreakerState, Mailbox};
 use tollgate::{RuleCounts, Stopwatch, Timestamp};
 
 use self::nodes::{Announcement, HeardNodes};
-use self::query::{FigureQuery, FigureResponse, SENT_ENTRIES, merge_stats, merge_top};
+use self::query::{FigureQuery, FigureResponse, merge_stats};
+pub(super) use self::query::{SENT_ENTRIES, merge_top};
 use self::sealed::{FigureHead, FigureMessageKind, FigureNumber, FigurePart, FigureParts};
 use super::history::RequestFigures;
 use super::recent_traffic::top::{TopAsk, TopFigures};
@@ -333,7 +334,7 @@ impl Shared {
             revision: in_force.revision.number,
             revision_since: in_force.since.as_micros(),
             requests_per_second: last.all() as f64,
-            refused_per_second: (last.refused + last.denied) as f64,
+            refused_per_second: (last.refused + last.denied + last.error) as f64,
             store_servers_up: u32::try_from(up).unwrap_or(u32::MAX),
             store_servers: u32::try_from(servers.len()).unwrap_or(u32::MAX),
             is_draining: self.is_draining.load(Relaxed),

@@ -13,7 +13,7 @@ use crate::observe::recent_traffic::top::{RankedList, RankingSum, TopAsk, TopFig
 /// How many rules a node sends the counts of: those that were used most.
 const MAX_RULES: usize = 5_000;
 /// How many entries of each list a node sends.
-pub(super) const SENT_ENTRIES: usize = 200;
+pub(in crate::observe) const SENT_ENTRIES: usize = 200;
 
 /// What a node asks all others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -93,7 +93,11 @@ impl From<StatsFigures> for SentStats {
 }
 
 /// Adds the top lists of nodes up.
-pub(super) fn merge_top(own: &TopFigures, others: &[TopFigures], limit: usize) -> TopFigures {
+pub(in crate::observe) fn merge_top(
+    own: &TopFigures,
+    others: &[TopFigures],
+    limit: usize,
+) -> TopFigures {
     let list = |list: fn(&TopFigures) -> &RankedList| {
         let mut sum = RankingSum::default();
         let has_others = !others.is_empty();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+use tollgate::rules::candidate_of;
 use tollgate::{Micros, RuleCounts, Timestamp};
 
 use super::levels::{HistoryLevels, HistorySample, HistorySlice, Resolution};
@@ -54,12 +55,16 @@ impl RuleSample {
         }
     }
 
-    /// How much more it is. The counts of a rule that was removed and is back begin at 0.
-    const fn since(&self, before: &Self) -> Self {
-        let is_new = self.allowed < before.allowed
+    /// Whether counts began at 0 again: those of a rule that was removed and is back, or of another candidate.
+    const fn is_anew(&self, before: &Self) -> bool {
+        self.allowed < before.allowed
             || self.refused < before.refused
-            || self.would_refuse < before.would_refuse;
-        if is_new {
+            || self.would_refuse < before.would_refuse
+    }
+
+    /// How much more it is.
+    const fn since(&self, before: &Self) -> Self {
+        if self.is_anew(before) {
             return *self;
         }
         Self {
@@ -83,11 +88,16 @@ impl RuleHistories {
             if !is_known && (after == RuleSample::default() || !self.make_room(at)) {
                 continue;
             }
+            let id = Arc::clone(&rule_id);
             let kept = self.rules.entry(rule_id).or_insert_with(|| KeptRule {
                 levels: HistoryLevels::new(&RESOLUTIONS),
                 before: RuleSample::default(),
                 in_force_at: at,
             });
+            // What a candidate with another limit would have refused says nothing about this one.
+            if after.is_anew(&kept.before) && candidate_of(&id).is_some() {
+                kept.levels = HistoryLevels::new(&RESOLUTIONS);
+            }
             kept.levels.add(at, &after.since(&kept.before));
             (kept.before, kept.in_force_at) = (after, at);
         }
@@ -161,6 +171,25 @@ mod tests {
         assert_eq!(points, [(10, 1), (10, 0), (0, 0), (20, 0)]);
         assert_eq!((login.step, login.from), (Micros::from_secs(10), at(0)));
         assert_eq!(rules.last(at(40), Micros::from_secs(300), |it| it != "login"), []);
+    }
+
+    #[test]
+    fn figures_of_another_candidate_begin_at_zero() {
+        let mut rules = RuleHistories::default();
+        let tried = |admitted, would_refuse| {
+            let counts = RuleCounts { admitted, would_refuse, ..RuleCounts::default() };
+            [(Arc::from("api~candidate"), counts)].into_iter()
+        };
+        for second in 0..20 {
+            let counted = if second < 10 { tried(374, 315) } else { tried(22, 0) };
+            rules.add(at(second), counted);
+        }
+        let found = rules.last(at(20), Micros::from_secs(300), |_| true);
+        let [candidate] = found.as_slice() else { panic!("{found:?}") };
+        let sums = candidate.points.iter().fold((0, 0), |(allowed, would_refuse), it| {
+            (allowed + it.allowed, would_refuse + it.would_refuse)
+        });
+        assert_eq!(sums, (22, 0));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use tollgate::rules::candidate_of;
 use tollgate::store::{HistogramSnapshot, RemoteStatus};
 use tollgate::{BanCounts, RuleCounts};
 use tollgate_gateway::Readings;
@@ -26,7 +27,7 @@ use crate::policy::policy_copy::PolicyCopyCounts;
 pub(crate) struct MetricsSnapshot {
     /// How requests ended.
     pub(crate) requests: RequestCounts,
-    /// The rules of the policy; the counts of `rules` are also of Envoy's limits.
+    /// The rules of the policy; the counts of `rules` are also of candidates and of Envoy's limits.
     pub(crate) rules_in_force: usize,
     pub(crate) rules: Vec<(Arc<str>, RuleCounts)>,
     pub(crate) bans: BanCounts,
@@ -121,6 +122,12 @@ impl MetricsSnapshot {
         Ok(())
     }
 
+    /// The counts of rules, without those of candidates: sums over rules stay as they are without candidates.
+    fn written_rules(&self) -> impl Iterator<Item = (&str, &RuleCounts)> {
+        let written = self.rules.iter().filter(|(id, _)| candidate_of(id).is_none());
+        written.map(|(id, counts)| (&**id, counts))
+    }
+
     fn by_rule(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -129,8 +136,8 @@ impl MetricsSnapshot {
         count: impl Fn(&RuleCounts) -> u64,
     ) -> fmt::Result {
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (rule, counts) in &self.rules {
-            let labels = [("rule_id", &**rule)];
+        for (rule, counts) in self.written_rules() {
+            let labels = [("rule_id", rule)];
             write_counter(metric.encode_family(&labels)?, count(counts))?;
         }
         Ok(())
@@ -156,14 +163,26 @@ impl Collector for MetricsSnapshot {
         }
         let help = "Checks by rule and outcome; a request counts for each of its rules.";
         let mut metric = encoder.encode_descriptor("decisions", help, None, MetricType::Counter)?;
-        for (rule, counts) in &self.rules {
+        for (rule, counts) in self.written_rules() {
             for (outcome, count) in [
                 ("allowed", counts.admitted),
                 ("refused", counts.refused),
                 ("banned", counts.banned),
                 ("would_refuse", counts.would_refuse),
             ] {
-                let labels = [("rule_id", &**rule), ("outcome", outcome)];
+                let labels = [("rule_id", rule), ("outcome", outcome)];
+                write_counter(metric.encode_family(&labels)?, count)?;
+            }
+        }
+        let help = "Requests that passed, by rule with a candidate, and what the candidate would have done.";
+        let name = "candidate_decisions";
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (id, counts) in &self.rules {
+            let Some(rule) = candidate_of(id) else { continue };
+            for (outcome, count) in
+                [("allowed", counts.admitted), ("would_refuse", counts.would_refuse)]
+            {
+                let labels = [("rule_id", rule), ("outcome", outcome)];
                 write_counter(metric.encode_family(&labels)?, count)?;
             }
         }
@@ -175,13 +194,13 @@ impl Collector for MetricsSnapshot {
         let help = "Requests checked without the shared store, by rule and on_store_failure.";
         let mut metric =
             encoder.encode_descriptor("store_fallbacks", help, None, MetricType::Counter)?;
-        for (rule, counts) in &self.rules {
+        for (rule, counts) in self.written_rules() {
             for (mode, count) in [
                 ("local", counts.fallback_local),
                 ("open", counts.fallback_open),
                 ("closed", counts.fallback_closed),
             ] {
-                let labels = [("rule_id", &**rule), ("mode", mode)];
+                let labels = [("rule_id", rule), ("mode", mode)];
                 write_counter(metric.encode_family(&labels)?, count)?;
             }
         }

@@ -1,11 +1,12 @@
 //! The policy in force with a change, compiled as if it were applied.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::StatusCode;
 use tollgate::Policy;
 use tollgate::rules::document::{RuleDocument, TierDocument};
-use tollgate::rules::{DirectoryChange, List, PolicyDocument, Problem as Flaw, Source};
+use tollgate::rules::{Directory, DirectoryChange, List, PolicyDocument, Problem as Flaw, Source};
 
 use super::PolicyChange;
 use crate::admin::invalid;
@@ -15,15 +16,22 @@ use crate::policy::source::PolicySource;
 
 /// The policy in force, with the documents that its rules were made of.
 #[derive(Clone, Debug)]
-pub(super) struct PolicyBase {
+pub(crate) struct PolicyBase {
     pub(super) policy: Policy,
     rules: Vec<RuleDocument>,
     tiers: Vec<TierDocument>,
 }
 
+/// A changed policy: its rules and tiers, and compiled with the clients of the policy in force.
+#[derive(Clone, Debug)]
+pub(crate) struct ChangedPolicy {
+    pub(crate) document: PolicyDocument,
+    pub(crate) policy: Policy,
+}
+
 impl Shared {
     /// The policy in force.
-    pub(super) fn policy_base(&self) -> PolicyBase {
+    pub(crate) fn policy_base(&self) -> PolicyBase {
         let policy = self.limiter.policy();
         match &self.policy_source {
             PolicySource::Catalog(catalog_sync) => {
@@ -43,12 +51,45 @@ impl Shared {
 }
 
 impl PolicyBase {
+    /// The rules of one tenant and the tiers, without any client.
+    pub(crate) fn of_tenant(mut self, tenant: &str) -> Self {
+        self.rules.retain(|rule| rule.tenant.as_deref() == Some(tenant));
+        self.policy = self.policy.with_directory(Directory::default());
+        self
+    }
+
+    /// The same policy without bans: they are of now, and recorded requests are of the past.
+    pub(crate) fn without_bans(mut self) -> Self {
+        let directory = self.policy.directory();
+        let lift = |(rule_id, _): (&Arc<str>, usize)| {
+            let rule_id = Arc::clone(rule_id);
+            DirectoryChange::UnbanAll { rule_id }
+        };
+        let lifted = directory.apply(directory.bans_by_rule().map(lift).collect::<Vec<_>>());
+        self.policy = self.policy.with_directory(lifted);
+        self
+    }
+
+    /// The rules and tiers that can be edited: a tenant has no tiers of its own.
+    pub(crate) fn document(&self, has_tiers: bool) -> PolicyDocument {
+        let tiers = if has_tiers { self.tiers.clone() } else { Vec::new() };
+        PolicyDocument { rules: self.rules.clone(), tiers, ..PolicyDocument::default() }
+    }
+
+    /// The change that leaves the rules of a document, and no others.
+    pub(crate) fn replaced_by(&self, document: PolicyDocument) -> PolicyChange {
+        let is_kept = |id: &String| document.rules.iter().any(|rule| rule.rule_id == *id);
+        let ids = self.rules.iter().map(|rule| &rule.rule_id);
+        let removed = ids.filter(|id| !is_kept(id)).cloned().collect();
+        PolicyChange { document, removed }
+    }
+
     /// The policy with a change, which a tenant may make to its own rules only.
-    pub(super) fn changed(
+    pub(crate) fn changed(
         &self,
         change: PolicyChange,
         tenant: Option<&str>,
-    ) -> Result<Policy, Problem> {
+    ) -> Result<ChangedPolicy, Problem> {
         if let Some(tenant) = tenant {
             self.check_tenant(&change, tenant)?;
         }
@@ -77,7 +118,8 @@ impl PolicyBase {
                 changes.push(DirectoryChange::list(list, it).map_err(one)?);
             }
         }
-        Ok(compiled.with_directory(self.policy.directory().apply(changes)))
+        let policy = compiled.with_directory(self.policy.directory().apply(changes));
+        Ok(ChangedPolicy { document: source.document, policy })
     }
 
     fn rule(&self, rule_id: &str) -> Option<&RuleDocument> {

@@ -1,11 +1,10 @@
 //! What a changed policy would have done: the recent requests of this node, replayed against the policy in force and
 //! against the changed one, on a virtual clock with counters of their own.
 
-mod changed_policy;
+pub(crate) mod changed_policy;
 mod replay;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use http::StatusCode;
 use tollgate::rules::PolicyDocument;
@@ -14,6 +13,7 @@ use tollgate::{PathCase, Timestamp, Unmatched};
 use self::replay::Replay;
 use crate::app::state::Shared;
 use crate::edge::http::problem::Problem;
+use crate::observe::replay_budget::CancelOnDrop;
 
 /// A change of the policy in force.
 #[derive(Clone, Debug, Default)]
@@ -87,16 +87,6 @@ pub(crate) struct CheckOptions {
     pub(crate) unmatched: Unmatched,
 }
 
-/// Says to a replay that its caller has left.
-#[derive(Debug, Default)]
-struct CancelOnDrop(Arc<AtomicBool>);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
 impl Shared {
     /// Replays the recent requests of this node, of one tenant if that is given. `caller` is the name whose share of
     /// the queue it takes. Ends early if the caller stops waiting.
@@ -114,11 +104,11 @@ impl Shared {
         let traffic = Arc::clone(&self.recent_traffic);
         let options = self.check_options;
         let canceller = CancelOnDrop::default();
-        let is_cancelled = Arc::clone(&canceller.0);
+        let is_cancelled = canceller.flag();
         let replaying = async move {
-            let policy = base.changed(change, tenant.as_deref())?;
+            let changed = base.changed(change, tenant.as_deref())?.policy;
             let view = traffic.view().ok_or_else(no_traffic)?;
-            let replay = Replay { in_force: base.policy, changed: policy, options };
+            let replay = Replay { in_force: base.policy, changed, options };
             Ok(replay.run(&view, tenant.as_deref(), &is_cancelled))
         };
         let figures = ticket.run(replaying).await?;
@@ -127,7 +117,8 @@ impl Shared {
     }
 }
 
-fn no_traffic() -> Problem {
+/// The problem that no requests are kept.
+pub(super) fn no_traffic() -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
         "no_recent_traffic",

@@ -29,6 +29,8 @@ pub(super) mod tag {
     pub(crate) const ASKED_RULE: u8 = 9;
     /// The rule that decided.
     pub(crate) const RULE: u8 = 10;
+    /// The shadow rule or candidate that would have refused.
+    pub(crate) const SHADOW: u8 = 11;
     pub(crate) const HEADER: u8 = 16;
     pub(crate) const CLAIM: u8 = 17;
     pub(crate) const CUSTOM: u8 = 18;
@@ -99,9 +101,11 @@ impl<'a> TapeRecord<'a> {
         self.marks & mark::HAS_SECRETS != 0
     }
 
+    /// Whether it did not pass, also because its rule fails closed.
     pub(super) const fn is_refused(&self) -> bool {
         self.outcome == RequestOutcome::Refused as u8
             || self.outcome == RequestOutcome::Denied as u8
+            || self.outcome == RequestOutcome::Error as u8
     }
 }
 
@@ -184,7 +188,8 @@ fn write_place(out: &mut Vec<u8>, decision: &Decision, context: &RequestContext<
     text(out, tag::PATH, path.map(without_query));
     text(out, tag::ASKED_RULE, context.asked_rule);
     let shadow = decision.would_refuse().filter(|_| decision.is_allowed());
-    match shadow.or_else(|| decision.binding()) {
+    text(out, tag::SHADOW, shadow.as_ref().map(|shadow| &*shadow.rule.id));
+    match decision.binding().or(shadow) {
         Some(binding) => {
             text(out, tag::RULE, Some(&binding.rule.id));
             let (limit, left) = (binding.outcome.limit, binding.outcome.report.remaining);

@@ -107,6 +107,17 @@ impl Sketch {
     pub(super) const fn may_lack(&self) -> u64 {
         self.may_lack
     }
+
+    /// The memory that it takes beside itself.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        // A table has a power of two of places, of which seven in eight are used, with a byte for each of them.
+        let places = (self.counts.capacity() * 8 / 7).next_power_of_two();
+        let text = |text: Option<&str>| text.map_or(0, str::len);
+        let texts =
+            |it: &Counted| it.name.len() + text(it.tenant.as_deref()) + text(it.rule.as_deref());
+        places * (1 + size_of::<(u64, Counted)>()) + self.counts.values().map(texts).sum::<usize>()
+    }
 }
 
 #[cfg(test)]

@@ -31,6 +31,40 @@ fn record(
 }
 
 #[test]
+fn a_candidate_is_named_where_it_would_refuse_and_its_rule_where_the_limit_is_near() {
+    let text = "rules: [{rule_id: api, limit: 10, window: 1h, identifier_type: user_id, candidate: {limit: 2}}]";
+    let clock = ManualClock::at(Timestamp::from_secs(1_000));
+    let policy = tollgate::Policy::from_text(text).expect("a policy");
+    let limiter = Limiter::builder().policy(policy).clock(clock.clone()).build();
+    let traffic = RecentTraffic::new(ByteSize::mebibytes(1));
+    for _ in 0..10 {
+        record(&traffic, &limiter, &Request::new().user_id("mallory"));
+    }
+    let ask = |by| TopAsk { window_seconds: 60, limit: 10, by, ..TopAsk::default() };
+    let rule = |list: &top::RankedList| list.entries[0].rule_id.clone();
+    let top = traffic.top(&ask(RankedBy::Client), clock_now(&clock));
+    assert_eq!(rule(&top.near_limit).as_deref(), Some("api"));
+    assert_eq!(rule(&top.would_refuse).as_deref(), Some("api~candidate"));
+    let by_rule = traffic.top(&ask(RankedBy::Rule), clock_now(&clock));
+    let names = |list: &top::RankedList| -> Vec<String> {
+        list.entries.iter().map(|it| format!("{} {}", it.name, it.count)).collect()
+    };
+    assert_eq!(names(&by_rule.busiest), ["api 10"]);
+    assert_eq!(names(&by_rule.would_refuse), ["api~candidate 8"]);
+}
+
+#[test]
+fn requests_that_fail_closed_are_ranked_as_refused() {
+    let clock = ManualClock::at(Timestamp::from_secs(1_000));
+    let (limiter, traffic) = (limiter(&clock), RecentTraffic::new(ByteSize::mebibytes(1)));
+    let request = Request::new().user_id("ann");
+    let decision = limiter.check(&request).now();
+    traffic.record(&decision, RequestOutcome::Error, &RequestContext::of(&request));
+    let ask = TopAsk { window_seconds: 60, limit: 10, ..TopAsk::default() };
+    assert_eq!(traffic.top(&ask, clock_now(&clock)).refused.entries.len(), 1);
+}
+
+#[test]
 fn every_request_is_ranked_and_kept_without_its_secrets() {
     let clock = ManualClock::at(Timestamp::from_secs(1_000));
     let (limiter, traffic) = (limiter(&clock), RecentTraffic::new(ByteSize::mebibytes(1)));

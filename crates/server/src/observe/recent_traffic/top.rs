@@ -1,7 +1,8 @@
 //! The top lists: clients, rules and endpoints with most requests of a kind, in fixed memory.
 //!
 //! Time is cut into slices, and each has a [sketch](super::sketch) for everything that is ranked. Of a slice that has
-//! passed, the highest counts are kept: all slices together take at most about 20 MB, with names of usual length 10.
+//! passed, the highest counts are kept: all slices together take up to 20 MB with names of usual length, and never more
+//! than 100 MB, if clients choose the longest names.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher as _;
@@ -121,11 +122,12 @@ struct Slice {
 impl Top {
     /// Counts a request. `lost` is how many records have been lost so far.
     pub(super) fn count(&mut self, record: &TapeRecord<'_>, client: &ClientKey<'_>, lost: u64) {
-        let (mut endpoint, mut rule) = (None, None);
+        let (mut endpoint, mut rule, mut shadow) = (None, None, None);
         for field in RecordFields(record.place) {
             match field.kind() {
                 tag::PATH => endpoint = Some(field.value),
                 tag::RULE => rule = Some(field.value),
+                tag::SHADOW => shadow = Some(field.value),
                 _ => {}
             }
         }
@@ -135,14 +137,17 @@ impl Top {
             record.is_near_limit().then_some(RankedKind::NearLimit),
             (!record.is_refused() && record.would_refuse()).then_some(RankedKind::WouldRefuse),
         ];
-        let names = [Some(client.bytes()), rule, endpoint];
-        let hashes = names.map(|name| self.hasher.hash_one((client.tenant, name)));
+        let hasher = self.hasher.clone();
         let slice = self.slice(record.at, lost);
-        for (by, (name, hash)) in names.into_iter().zip(hashes).enumerate() {
-            let Some(name) = name else { continue };
-            let is_client = by == RankedBy::Client as usize;
-            let text = |bytes: &[u8]| Box::from(str::from_utf8(bytes).unwrap_or_default());
-            for list in lists.into_iter().flatten() {
+        let text = |bytes: &[u8]| Box::from(str::from_utf8(bytes).unwrap_or_default());
+        for list in lists.into_iter().flatten() {
+            let would_refuse = matches!(list, RankedKind::WouldRefuse);
+            let rule = if would_refuse { shadow.or(rule) } else { rule };
+            let names = [Some(client.bytes()), rule, endpoint];
+            for (by, name) in names.into_iter().enumerate() {
+                let Some(name) = name else { continue };
+                let is_client = by == RankedBy::Client as usize;
+                let hash = hasher.hash_one((client.tenant, name));
                 let counted = slice.sketches[by][list as usize].count(hash, || Counted {
                     name: if is_client { client.name().into() } else { text(name) },
                     tenant: client.tenant.map(text),

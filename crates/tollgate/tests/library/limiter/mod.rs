@@ -3,6 +3,7 @@
 mod admission;
 mod batch;
 mod calendar;
+mod candidate;
 mod charging;
 mod corrections;
 mod penalty;

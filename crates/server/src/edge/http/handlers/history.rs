@@ -88,7 +88,7 @@ pub(crate) struct RevisionInForce {
 /// The decisions of a rule within each step.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RuleHistoryAnswer {
-    /// The rule.
+    /// The rule; `RULE~candidate` is the candidate of a rule.
     rule_id: String,
     /// When the first step began, in RFC 3339.
     #[schema(format = DateTime)]
@@ -99,7 +99,7 @@ pub(crate) struct RuleHistoryAnswer {
     allowed: Vec<u64>,
     /// Requests that were refused, or whose clients the rule had banned.
     refused: Vec<u64>,
-    /// Requests that the rule would have refused if it were not `log_only`.
+    /// Requests that the rule would have refused if it were not `log_only`, or the candidate if it were in force.
     would_refuse: Vec<u64>,
 }
 
@@ -187,11 +187,14 @@ pub(crate) async fn history(
 }
 
 impl Shared {
-    /// Whether a rule belongs to a tenant; of none, all do.
+    /// Whether a rule or candidate belongs to a tenant; of none, all do.
     pub(crate) fn is_rule_of(&self, rule_id: &str, tenant: Option<&str>) -> bool {
         let Some(tenant) = tenant else { return true };
         let policy = self.limiter.policy();
-        policy.rules().find(rule_id).is_some_and(|rule| rule.tenant.as_deref() == Some(tenant))
+        policy
+            .rules()
+            .find_counter(rule_id)
+            .is_some_and(|rule| rule.tenant.as_deref() == Some(tenant))
     }
 }
 

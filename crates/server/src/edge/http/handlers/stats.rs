@@ -1,10 +1,14 @@
 //! `GET /api/v1/stats`: how requests ended, and how often each rule decided what, in the fleet or on this node.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tollgate::RuleCounts;
+use tollgate::rules::candidate_of;
 use utoipa::ToSchema;
 
 use crate::app::state::ServerState;
@@ -87,6 +91,45 @@ pub(crate) struct RuleStats {
     rule_id: String,
     #[serde(flatten)]
     counts: CountsAnswer,
+    /// The candidate of the rule, if it has one that was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    candidate: Option<CandidateStats>,
+}
+
+/// What a candidate would have done with the requests that passed, since it has its limit.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub(crate) struct CandidateStats {
+    /// Requests within its limit.
+    admitted: u64,
+    /// Requests that passed, and that it would have refused.
+    would_refuse: u64,
+    /// Requests within its limit that it would have delayed.
+    would_delay: u64,
+}
+
+impl RuleStats {
+    /// The figures of rules, each with those of its candidate.
+    fn list(counted: Vec<(Arc<str>, RuleCounts)>) -> Vec<Self> {
+        let (candidates, rules): (Vec<_>, Vec<_>) =
+            counted.into_iter().partition(|(id, _)| candidate_of(id).is_some());
+        let candidates: HashMap<&str, CandidateStats> = candidates
+            .iter()
+            .filter_map(|(id, counts)| Some((candidate_of(id)?, CandidateStats::from(*counts))))
+            .collect();
+        let list = rules.into_iter().map(|(rule_id, counts)| Self {
+            counts: counts.into(),
+            candidate: candidates.get(&*rule_id).copied(),
+            rule_id: rule_id.to_string(),
+        });
+        list.collect()
+    }
+}
+
+impl From<RuleCounts> for CandidateStats {
+    fn from(counts: RuleCounts) -> Self {
+        let RuleCounts { admitted, would_refuse, delayed, .. } = counts;
+        Self { admitted, would_refuse, would_delay: delayed }
+    }
 }
 
 /// Decisions by kind.
@@ -150,12 +193,7 @@ pub(crate) async fn stats(
         silent_nodes: if is_for_operators { merged.silent } else { Vec::new() },
         totals: is_for_operators.then(|| totals.into()),
         bans: is_for_operators.then_some(bans),
-        rules: rules
-            .map(|(rule_id, counts)| RuleStats {
-                rule_id: rule_id.to_string(),
-                counts: counts.into(),
-            })
-            .collect(),
+        rules: RuleStats::list(rules.collect()),
     };
     Ok((session.fields, Json(answer)).into_response())
 }

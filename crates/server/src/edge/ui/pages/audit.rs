@@ -129,8 +129,24 @@ fn row_of(change: ChangeJson) -> AuditRow {
         role: change.role,
         address: change.address,
         kind: change.kind,
-        entry: change.entry,
+        entry: entry_text(&change.entry),
         action: change.action,
+    }
+}
+
+/// The name of an entry. Those with several parts are lists: `["tenant","acme"]` is shown as `tenant · acme`.
+fn entry_text(entry: &str) -> String {
+    fn texts(value: &JsonValue) -> Vec<&str> {
+        match value {
+            JsonValue::String(text) => vec![text],
+            JsonValue::Array(items) => items.iter().flat_map(texts).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    match serde_json::from_str::<JsonValue>(entry) {
+        Ok(list @ JsonValue::Array(_)) => texts(&list).join(" · "),
+        _ => entry.to_owned(),
     }
 }
 
@@ -177,6 +193,22 @@ fn shown(value: &JsonValue) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn names_of_several_parts_are_shown_without_brackets() {
+        for (entry, expected) in [
+            ("login", "login"),
+            (r#"["ip","10.0.0.0/8"]"#, "ip · 10.0.0.0/8"),
+            (
+                r#"["burst",["tenant","user_id"],["acme","bob"]]"#,
+                "burst · tenant · user_id · acme · bob",
+            ),
+            ("[not a list", "[not a list"),
+            ("5", "5"),
+        ] {
+            assert_eq!(entry_text(entry), expected);
+        }
+    }
 
     #[test]
     fn a_change_is_one_line() {

@@ -57,12 +57,14 @@ pub(super) async fn gather(visit: &Visit) -> Result<Client, PageProblem> {
     let parameter = |name| visit.parameter(name).unwrap_or_default().to_owned();
     let (endpoint, method) = (parameter("endpoint"), parameter("method"));
     let explained = visit.explain(&check_of(&identifiers, &endpoint, &method)).await?;
-    let applying = explained.rules.iter().filter(|rule| rule.applies);
+    // A candidate is no limit of the client.
+    let rules = explained.rules.iter().filter(|rule| rule.candidate_of.is_none());
+    let applying = rules.clone().filter(|rule| rule.applies);
     let mut limits: Vec<ClientLimit> =
         applying.clone().filter_map(|rule| limit_of(visit, rule, &explained)).collect();
     limits.sort_by(|one, other| left(one).total_cmp(&left(other)));
-    let banned = explained.rules.iter().filter(|rule| rule.banned_until.is_some());
-    let not_applying = explained.rules.iter().filter(|rule| !rule.applies);
+    let banned = rules.clone().filter(|rule| rule.banned_until.is_some());
+    let not_applying = rules.filter(|rule| !rule.applies);
     Ok(Client {
         endpoint,
         method,

@@ -17,7 +17,7 @@ use crate::observe::recent_traffic::top::{RankedBy, RankedList, TopAsk};
 /// The windows of the top lists, in seconds.
 const WINDOWS: [u64; 3] = [60, 180, 300];
 /// How many clients a list has.
-const LISTED: usize = 20;
+const LISTED: usize = 10;
 /// How many decisions the tail has.
 const TAIL: usize = 50;
 
@@ -75,7 +75,7 @@ async fn tail(visit: &Visit, filter: &TailFilter) -> Vec<DecisionRow> {
         .take(TAIL)
         .collect();
     let is_narrow = !filter.client.is_empty() || !filter.rule_id.is_empty();
-    if is_narrow && rows.len() < TAIL && !visit.is_refresh {
+    if is_narrow && rows.len() < TAIL {
         let logged = logged(visit, filter).await;
         let known: HashSet<_> = rows.iter().map(|row| row.decision_id.clone()).collect();
         rows.extend(logged.into_iter().filter(|row| !known.contains(&row.decision_id)));

@@ -1,6 +1,7 @@
 //! The pages: each gathers what it shows, and turns its forms into calls of the API.
 
 mod audit;
+mod candidate;
 mod client;
 pub(super) mod client_forms;
 mod clients;
@@ -14,6 +15,7 @@ mod overview;
 mod rule;
 pub(super) mod rule_forms;
 mod rules;
+pub(super) mod simulate;
 pub(super) mod try_request;
 
 use axum::extract::Path;
@@ -52,6 +54,7 @@ pub(super) async fn gather(visit: &Visit) -> Result<(Chrome, Page), PageProblem>
         path::CLIENT => (Tab::Clients, Page::Client(client::gather(visit).await?.into())),
         path::LIVE => (Tab::Live, Page::Live(live::gather(visit).await?.into())),
         path::TRY => (Tab::Try, Page::Try(try_request::gather(visit).await?.into())),
+        path::SIMULATE => (Tab::Simulate, Page::Simulate(simulate::gather(visit)?.into())),
         path::AUDIT => (Tab::Audit, Page::Audit(audit::gather(visit).await?.into())),
         path::LISTS => (Tab::Lists, Page::Lists(lists::gather(visit).await?.into())),
         path::KEYS => (Tab::Keys, Page::Keys(keys::gather(visit).await?.into())),

@@ -2,13 +2,14 @@
 
 use serde_json::Value as JsonValue;
 use tollgate::rules::document::RuleDocument;
-use tollgate::rules::{PolicyDocument, Source};
+use tollgate::rules::{PolicyDocument, Source, candidate_of};
 use tollgate_dashboard::model::{
     ClientRef, EditMode, EditedRule, Effect, EffectClient, EffectPreview, RevisionMark,
-    RuleChoices, RuleForm, RuleRevision, TopClient,
+    RuleChoices, RuleForm, RuleRevision,
 };
 
 use super::audit::{ChangeJson, ChangesJson, summary};
+use super::candidate::candidate_figures;
 use super::client::tiers;
 use super::lists::OverridesJson;
 use super::overview::top_client;
@@ -23,13 +24,11 @@ use crate::edge::ui::rule_text::{CheckedRule, check, yaml_of};
 use crate::edge::ui::visit::Visit;
 use crate::observe::fleet_figures::FigureScope;
 use crate::observe::preview::{PolicyChange, PreviewFigures, PreviewPoint};
-use crate::observe::recent_traffic::top::{RankedBy, TopAsk};
+use crate::observe::recent_traffic::top::RankedEntry;
 use crate::policy::source::PolicySource;
 
 /// How many changes of a rule are listed.
 const HISTORY: &str = "20";
-/// How many clients of a ranking are looked at.
-const RANKED: usize = 100;
 /// How many clients are listed.
 const LISTED: usize = 8;
 /// What responses with details have besides the rule.
@@ -164,9 +163,14 @@ async fn fill_saved(visit: &Visit, model: &mut EditedRule, saved: SavedRule) {
     model.version = version;
     model.updated_at = updated_at.as_deref().and_then(time_of);
     model.updated_by = updated_by;
-    let figures = visit.rule_figures(|rule_id| rule_id == rule.rule_id);
-    model.course = rules_figures(figures.values(), &visit.range()).course();
-    model.most_refused = most_refused(visit, &rule.rule_id).await;
+    let figures = visit.rule_figures(|id| candidate_of(id).unwrap_or(id) == rule.rule_id);
+    let own = figures.get(rule.rule_id.as_str());
+    model.course = rules_figures(own, &visit.range()).course();
+    let top = visit.ui.app.top(FigureScope::Fleet, &visit.candidate_clients()).await.figures;
+    model.candidate = candidate_figures(&rule, &figures, &top.would_refuse.entries);
+    let of_rule = |it: &RankedEntry| it.rule_id.as_deref() == Some(rule.rule_id.as_str());
+    let refused = top.refused.entries.into_iter().filter(of_rule);
+    model.most_refused = refused.take(LISTED).map(top_client).collect();
     let history = history(visit, &rule.rule_id).await;
     if let Ok(changes) = &history {
         let range = visit.range();
@@ -179,14 +183,6 @@ async fn fill_saved(visit: &Visit, model: &mut EditedRule, saved: SavedRule) {
     model.overrides = overrides(visit, &rule.rule_id).await;
     model.bans = visit.ui.app.limiter.policy().directory().bans_of_rule(&rule.rule_id) as u64;
     model.rule_id = rule.rule_id;
-}
-
-async fn most_refused(visit: &Visit, rule_id: &str) -> Vec<TopClient> {
-    let tenant = visit.principal.tenant().map(str::to_owned);
-    let ask = TopAsk { by: RankedBy::Client, window_seconds: 300, limit: RANKED, tenant };
-    let top = visit.ui.app.top(FigureScope::Fleet, &ask).await.figures;
-    let own = top.refused.entries.into_iter().filter(|it| it.rule_id.as_deref() == Some(rule_id));
-    own.take(LISTED).map(top_client).collect()
 }
 
 async fn history(visit: &Visit, rule_id: &str) -> Result<Vec<RuleRevision>, PageProblem> {

@@ -1,4 +1,4 @@
-//! The forms of a rule: preview, save, another state, delete, restore.
+//! The forms of a rule: preview, save, another state, promote, delete, restore.
 
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
@@ -193,6 +193,25 @@ pub(in crate::edge::ui) async fn set_state(
             let path = format!("/api/v1/rules/{}", segment(&rule_id));
             visit.call(Method::PATCH, &path, &[], &fields, Some(patch.to_string())).await?;
             Ok(back(&form, &rule_id, done, None))
+        })
+        .await
+}
+
+/// Puts the candidate of a rule in force, and removes it: one write.
+pub(in crate::edge::ui) async fn promote(
+    rule_id: Result<Path<String>, PathRejection>,
+    FormVisit { visit, form }: FormVisit,
+) -> Response {
+    visit
+        .show(|visit| async move {
+            let rule_id = path_of(rule_id)?;
+            let saved = visit.saved_rule(&rule_id).await?;
+            let Some(promoted) = saved.rule.promoted() else {
+                return Err(PageProblem::invalid("the rule has no candidate any more"));
+            };
+            put(&visit, &rule_id, &promoted, condition_of(&form)?).await?;
+            let now = visit.ui.app.policy_source.in_force().revision.number;
+            Ok(back(&form, &rule_id, "promoted", Some(now)))
         })
         .await
 }

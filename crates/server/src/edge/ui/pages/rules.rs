@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 
 use tollgate::rules::document::RuleDocument;
-use tollgate_dashboard::model::{Paging, RuleOrder, RuleRow, RuleState, Rules};
+use tollgate_dashboard::model::{CandidateFigures, Paging, RuleOrder, RuleRow, RuleState, Rules};
 use tollgate_dashboard::path;
 
+use super::candidate::candidate_figures;
 use crate::admin::auth::Right;
 use crate::edge::ui::convert::{applies_to, quota_of, state_of};
 use crate::edge::ui::figures::rule_row_figures;
@@ -76,6 +77,10 @@ impl Visit {
 /// The rows of some rules, with their figures over the range of the page.
 pub(super) fn rows_of(visit: &Visit, rules: &[RuleDocument]) -> Vec<RuleRow> {
     let figures = visit.rule_figures(|_| true);
+    let app = &visit.ui.app;
+    let has_candidates = rules.iter().any(|rule| rule.candidate.is_some());
+    let top = has_candidates.then(|| app.recent_traffic.top(&visit.candidate_clients(), app.now()));
+    let would_refuse = top.map(|top| top.would_refuse.entries).unwrap_or_default();
     let row = |rule: &RuleDocument| {
         let (requests, refused_share, refused) =
             rule_row_figures(figures.get(rule.rule_id.as_str()));
@@ -89,7 +94,8 @@ pub(super) fn rows_of(visit: &Visit, rules: &[RuleDocument]) -> Vec<RuleRow> {
             requests,
             refused_share,
             refused,
-            candidate: None,
+            candidate: candidate_figures(rule, &figures, &would_refuse)
+                .map(|figures| CandidateFigures { clients: Vec::new(), ..figures }),
         }
     };
     rules.iter().map(row).collect()
