@@ -33,7 +33,7 @@ pub(crate) use self::mailbox::PostgresMailbox;
 use self::connections::PostgresConnections;
 use self::database::Database;
 use self::sweep::Sweeper;
-use crate::remote::breaker::Breaker;
+use crate::remote::breaker::{Breaker, Proof};
 use crate::remote::clock::Moment;
 use crate::remote::{
     CounterName, OpResult, OwnedCharge, OwnedExpiringRefund, OwnedIdempotencyKey, OwnedOp,
@@ -130,10 +130,11 @@ impl PostgresStore {
 
     async fn run_within(&self, time: Duration, op: OwnedOp, now: Timestamp) -> OpResult {
         let admitted = self.database.breaker.admit()?;
+        let is_charge = op.is_charge();
         let running = async { self.queue.send(op, now)?.result().await };
         let result = timeout(time, running).await;
         let result = result.unwrap_or_else(|_| Err(StoreErrorKind::Timeout.into()));
-        admitted.record(&result);
+        admitted.record(&result, Proof::of(is_charge, &result));
         result
     }
 
@@ -142,6 +143,7 @@ impl PostgresStore {
         let end = results.len() + ops.len();
         match self.database.breaker.admit() {
             Ok(admitted) => {
+                let is_charge = ops.last().is_some_and(OwnedOp::is_charge);
                 let running = async {
                     for pending in &mut self.queue.send_together(ops, now)? {
                         results.push(pending.result().await);
@@ -150,7 +152,8 @@ impl PostgresStore {
                 };
                 let ran = timeout(self.database.settings.deadline, running).await;
                 let ran = ran.unwrap_or_else(|_| Err(StoreErrorKind::Timeout.into()));
-                admitted.record(results.last().filter(|_| ran.is_ok()).unwrap_or(&ran));
+                let last = results.last().filter(|_| ran.is_ok()).unwrap_or(&ran);
+                admitted.record(last, Proof::of(is_charge, last));
                 if let Err(error) = ran {
                     results.resize_with(end, || Err(error.kind().into()));
                 }

@@ -4,6 +4,7 @@ use tokio::time::timeout;
 
 use super::PostgresStore;
 use super::failure::BatchFailure;
+use crate::remote::breaker::Proof;
 use crate::{StoreError, StoreErrorKind};
 
 /// A standby takes no writes.
@@ -17,7 +18,7 @@ impl PostgresStore {
         if breaker.is_idle()
             && let Ok(admitted) = breaker.admit()
         {
-            admitted.record(&self.probe().await);
+            admitted.record(&self.probe().await, Proof::Write);
         }
         breaker.is_doubtful()
     }

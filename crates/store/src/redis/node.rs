@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::address::Address;
 use super::connection::Connection;
 use crate::remote::RemoteSettings;
-use crate::remote::breaker::Breaker;
+use crate::remote::breaker::{Breaker, Proof};
 use crate::remote::clock::Moment;
 use crate::{StoreError, StoreErrorKind};
 
@@ -65,16 +65,18 @@ impl RedisNode {
         answer
     }
 
-    /// Whether the server takes commands that write, which a replica does not. This is no call of a request, and is not
-    /// counted as one. `key` is one that does not exist.
-    pub(super) async fn probe(&self, key: &str) -> Result<(), StoreError> {
-        let mut unlink = cmd("UNLINK");
-        match self.exchange(unlink.arg(key), false).await {
+    /// Whether the server takes commands that write, which a replica or a full server does not. This is no call of a
+    /// request, and is not counted as one. `key` is one that does not exist.
+    pub(super) async fn probe(&self, key: &str) -> Result<Proof, StoreError> {
+        // Refused like every command that may need memory, and writes nothing.
+        let mut write_nothing = cmd("SETRANGE");
+        write_nothing.arg(key).arg(0).arg("");
+        match self.exchange(&write_nothing, false).await {
             // It is a server of a cluster that has other keys.
             Err(CallFailure::Said(error)) if matches!(error.code(), Some("MOVED" | "ASK")) => {
-                Ok(())
+                Ok(Proof::Read)
             }
-            answer => answer.map(drop).map_err(StoreError::from),
+            answer => answer.map(|_| Proof::Write).map_err(StoreError::from),
         }
     }
 

@@ -7,7 +7,7 @@ use tokio::time::Sleep;
 use tollgate_core::Timestamp;
 
 use super::router::Router;
-use crate::remote::breaker::{Admitted, Breaker};
+use crate::remote::breaker::{Admitted, Breaker, Proof};
 use crate::remote::{OpResult, OwnedOp, PendingResult, may_be_unknown};
 use crate::{StoreError, StoreErrorKind};
 
@@ -15,6 +15,7 @@ use crate::{StoreError, StoreErrorKind};
 #[derive(Debug)]
 pub(super) struct PendingCall {
     admitted: Admitted<Arc<Breaker>>,
+    is_charge: bool,
     pending: PendingResult,
 }
 
@@ -34,7 +35,8 @@ impl PendingCall {
         // An unreachable server may have been replaced.
         let admitted =
             Admitted::new(Arc::clone(&route.node.breaker)).inspect_err(|_| router.poll_soon())?;
-        Ok(Self { admitted, pending: route.queue.send(op, now)? })
+        let is_charge = op.is_charge();
+        Ok(Self { admitted, is_charge, pending: route.queue.send(op, now)? })
     }
 
     /// Waits for the result until `expiry`.
@@ -49,7 +51,7 @@ impl PendingCall {
         };
         let is_timeout = |error: &StoreError| error.kind() == StoreErrorKind::Timeout;
         if !(is_late && result.as_ref().is_err_and(is_timeout)) {
-            self.admitted.record(&result);
+            self.admitted.record(&result, Proof::of(self.is_charge, &result));
         }
         result
     }

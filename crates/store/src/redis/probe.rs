@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::RedisStore;
-use crate::remote::breaker::Admitted;
+use crate::remote::breaker::{Admitted, Proof};
 
 /// A key that is never written, without its prefix.
 const PROBE_NAME: &str = "probe";
@@ -25,7 +25,7 @@ impl RedisStore {
                     // An unreachable server may have been replaced.
                     router.poll_soon();
                 }
-                admitted.record(&result);
+                admitted.record(&result, result.as_ref().map_or(Proof::Read, |proof| *proof));
             });
         }
         while probes.join_next().await.is_some() {}

@@ -8,10 +8,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tollgate_core::Timestamp;
 
+use super::OpResult;
 use super::clock::{Moment, wall_clock};
 use super::fleet_gate::FleetGate;
 use super::settings::{BreakerState, RemoteSettings, RemoteStatus};
-use crate::{Histogram, StoreError, StoreErrorKind};
+use crate::{Histogram, OpOutcome, StoreError, StoreErrorKind};
 
 /// No clock was seen yet.
 const UNSEEN: i64 = i64::MIN;
@@ -47,7 +48,29 @@ struct BreakerPhase {
     /// When it opened, or the last probe failed.
     open_since: Option<Moment>,
     is_probing: bool,
+    /// Whether the last failure was a refusal. A server that refuses writes, as one whose memory is full does, may respond
+    /// to reads, which would close the circuit breaker again and again.
+    refuses_writes: bool,
     is_adrift: bool,
+}
+
+/// What the success of a request says about a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// It responds.
+    Read,
+    /// It responds, and it writes.
+    Write,
+}
+
+impl Proof {
+    /// What the result of an operation proves; `is_charge`: see [`super::OwnedOp::is_charge`].
+    pub(crate) fn of(is_charge: bool, result: &OpResult) -> Self {
+        match result {
+            Ok(OpOutcome::Settled(settlement)) if is_charge && settlement.passed => Self::Write,
+            _ => Self::Read,
+        }
+    }
 }
 
 /// A request that was admitted. Dropped without a result, it was abandoned: its caller has left.
@@ -72,6 +95,7 @@ impl Breaker {
                 opened_at: None,
                 open_since: None,
                 is_probing: false,
+                refuses_writes: false,
                 is_adrift: false,
             }),
             is_abandoned: AtomicBool::new(false),
@@ -107,7 +131,7 @@ impl Breaker {
             return;
         }
         match error {
-            None => self.succeeded(),
+            None => self.succeeded(false, Proof::Read),
             Some(error) => {
                 let open_since = self.state.lock().open_since;
                 let is_probe = open_since.is_some_and(|since| since.elapsed() >= self.probe_after);
@@ -201,9 +225,16 @@ impl Breaker {
         }
     }
 
-    fn succeeded(&self) {
+    fn succeeded(&self, is_probe: bool, proof: Proof) {
         let mut state = self.state.lock();
-        state.in_a_row = 0;
+        if state.refuses_writes && proof == Proof::Read {
+            if is_probe {
+                state.is_probing = false;
+                state.open_since = Some(Moment::now());
+            }
+            return;
+        }
+        (state.in_a_row, state.refuses_writes) = (0, false);
         if state.open_since.take().is_some() {
             state.is_probing = false;
             let open_for = state.opened_at.take().map(Moment::elapsed).unwrap_or_default();
@@ -216,6 +247,7 @@ impl Breaker {
         self.errors[error.kind() as usize].fetch_add(1, Relaxed);
         let mut state = self.state.lock();
         state.in_a_row = state.in_a_row.saturating_add(1);
+        state.refuses_writes = error.kind() == StoreErrorKind::Refused;
         if is_probe {
             state.is_probing = false;
             state.open_since = Some(Moment::now());
@@ -242,15 +274,15 @@ impl<B: Deref<Target = Breaker>> Admitted<B> {
         Ok(Self { breaker, is_probe, is_recorded: false })
     }
 
-    /// Records the result of the request. A server that refuses is a failure as well. A value that cannot be read is
-    /// none: other counters work as before.
-    pub(crate) fn record<T>(mut self, answer: &Result<T, StoreError>) {
+    /// Records the result of the request, and what a success proves. A server that refuses is a failure as well. A value
+    /// that cannot be read is none: other counters work as before.
+    pub(crate) fn record<T>(mut self, answer: &Result<T, StoreError>, proof: Proof) {
         self.is_recorded = true;
         match answer {
-            Ok(_) => self.breaker.succeeded(),
+            Ok(_) => self.breaker.succeeded(self.is_probe, proof),
             Err(error) if error.kind() == StoreErrorKind::Corrupt => {
                 self.breaker.errors[StoreErrorKind::Corrupt as usize].fetch_add(1, Relaxed);
-                self.breaker.succeeded();
+                self.breaker.succeeded(self.is_probe, Proof::Read);
             }
             Err(error) => self.breaker.failed(self.is_probe, error),
         }
@@ -274,22 +306,39 @@ impl<B: Deref<Target = Breaker>> Drop for Admitted<B> {
 mod tests {
     use super::*;
 
-    /// Plays events: `+` and `-` a request that is made and succeeds or fails, `x` one that is not admitted, `a` one
-    /// whose caller leaves, `c` one that reads a corrupt value.
+    /// Plays events: `+` and `-` a request that is made and succeeds or fails, `r` one that only reads, `w` one that is
+    /// refused, `x` one that is not admitted, `a` one whose caller leaves, `c` one that reads a corrupt value.
     fn check(probe_after: Duration, events: &str, expected: BreakerState) {
         let settings = RemoteSettings { failures: 3, probe_after, ..RemoteSettings::default() };
         let breaker = Breaker::new("a server".to_owned(), &settings);
         for event in events.chars() {
             let admitted = breaker.admit();
             match event {
-                '+' => admitted.expect(events).record(&Ok(())),
-                '-' => admitted.expect(events).record::<()>(&Err(StoreErrorKind::Timeout.into())),
-                'c' => admitted.expect(events).record::<()>(&Err(StoreErrorKind::Corrupt.into())),
+                '+' => admitted.expect(events).record(&Ok(()), Proof::Write),
+                'r' => admitted.expect(events).record(&Ok(()), Proof::Read),
+                '-' => fail(admitted.expect(events), StoreErrorKind::Timeout),
+                'w' => fail(admitted.expect(events), StoreErrorKind::Refused),
+                'c' => fail(admitted.expect(events), StoreErrorKind::Corrupt),
                 'a' => drop(admitted.expect(events)),
                 _ => assert!(admitted.is_err(), "{events}"),
             }
         }
         assert_eq!(breaker.status().breaker, expected, "{events}");
+    }
+
+    fn fail(admitted: Admitted<&Breaker>, kind: StoreErrorKind) {
+        admitted.record::<()>(&Err(kind.into()), Proof::Read);
+    }
+
+    /// A full Redis refuses writes and responds to reads, which closed the circuit breaker again and again.
+    #[test]
+    fn reads_do_not_close_the_breaker_of_a_server_that_refuses_writes() {
+        check(Duration::from_secs(3_600), "wrwrwx", BreakerState::Open);
+        check(Duration::ZERO, "wwwrrr", BreakerState::Open);
+        check(Duration::ZERO, "wwwcrw", BreakerState::Open);
+        check(Duration::ZERO, "wwwr+ww", BreakerState::Closed);
+        // One that timed out responds again.
+        check(Duration::ZERO, "ww-r", BreakerState::Closed);
     }
 
     #[test]
@@ -319,12 +368,11 @@ mod tests {
         assert!(breaker.is_idle() && breaker.is_idle());
         breaker.count_call();
         assert!(!breaker.is_idle() && breaker.is_idle());
-        let fail =
-            || breaker.admit().expect("closed").record::<()>(&Err(StoreErrorKind::Timeout.into()));
+        let fail_once = || fail(breaker.admit().expect("closed"), StoreErrorKind::Timeout);
         assert!(!breaker.is_doubtful());
-        fail();
+        fail_once();
         assert!(breaker.is_doubtful());
-        fail();
+        fail_once();
         assert!(!breaker.is_doubtful());
         // While it is open, calls are refused and say nothing about the server.
         breaker.count_call();
@@ -339,11 +387,11 @@ mod tests {
             ..RemoteSettings::default()
         };
         let breaker = Breaker::new("a server".to_owned(), &settings);
-        breaker.admit().expect("closed").record::<()>(&Err(StoreErrorKind::Timeout.into()));
+        fail(breaker.admit().expect("closed"), StoreErrorKind::Timeout);
         let probe = breaker.admit().expect("a probe");
         assert_eq!(breaker.status().breaker, BreakerState::Probing);
         assert!(breaker.admit().is_err() && breaker.admit().is_err());
-        probe.record(&Ok(()));
+        probe.record(&Ok(()), Proof::Write);
         assert!(breaker.admit().is_ok() && breaker.admit().is_ok());
     }
 }

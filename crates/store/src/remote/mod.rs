@@ -141,6 +141,16 @@ impl OwnedOp {
         Self::Settle { charges, idempotency: None, is_dry_run: false }
     }
 
+    /// Whether it charges something if it passes. Only then it is known to write.
+    pub(crate) fn is_charge(&self) -> bool {
+        match self {
+            Self::Settle { charges, is_dry_run: false, .. } => {
+                charges.iter().any(|charge| charge.cost > 0)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether it can be repeated if its result was lost, since it is carried out once.
     #[cfg(feature = "postgres")]
     pub(crate) const fn is_idempotent(&self) -> bool {

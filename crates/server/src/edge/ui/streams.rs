@@ -20,8 +20,8 @@ const MAX_STREAMS_PER_TOKEN: usize = 128;
 pub(super) const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a stream sends something, at least.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
-/// For each moment that rendering takes, it pauses this many: 4 % of one processor is the most.
-const PAUSE_FACTOR: u32 = 24;
+/// For each moment that rendering takes, it pauses this many: 2 % of one processor is the most.
+const PAUSE_FACTOR: u32 = 49;
 /// The longest pause, after a render that had to wait for something else.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 

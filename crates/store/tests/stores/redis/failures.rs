@@ -2,7 +2,7 @@
 //! time, and nothing at all once it is back.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -192,6 +192,38 @@ async fn a_full_server_is_an_error_and_still_refuses_what_is_over_a_limit() {
     for algorithm in Algorithm::ALL {
         check_full(&redis, &store, algorithm).await;
     }
+}
+
+/// Its answers to requests over their limits closed the circuit breaker, which the next request that needed
+/// a write opened again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_does_not_close_the_breaker_by_what_it_still_refuses() {
+    let redis = Redis::start();
+    let probe_after = Duration::from_millis(1);
+    let store =
+        connect(&redis.url(), RemoteSettings { failures: 3, probe_after, ..patient() }).await;
+    let one_unit = limit(Algorithm::Gcra, 1, LONG);
+    until_it_answers(&store, key("a", "fresh")).await;
+    assert!(take(&store, key("a", "used up"), &one_unit).await.is_ok_and(|settled| settled.passed));
+    redis.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    eventually("an open circuit breaker", || async {
+        take(&store, key("a", "fresh"), &plenty()).await.expect_err("a full server");
+        (store.status()[0].breaker == BreakerState::Open).then_some(())
+    })
+    .await;
+    let before = store.status()[0].clone();
+    let reads = AtomicU32::new(0);
+    eventually("reads let through by the breaker", || async {
+        let read = take(&store, key("a", "used up"), &one_unit).await;
+        let so_far = reads.fetch_add(u32::from(read.is_ok()), Ordering::Relaxed);
+        take(&store, key("a", "fresh"), &plenty()).await.expect_err("a full server");
+        (so_far > 20).then_some(())
+    })
+    .await;
+    assert_eq!(store.status()[0].openings, before.openings);
+    redis.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    until_it_answers(&store, key("a", "fresh")).await;
+    assert_eq!(store.status()[0].breaker, BreakerState::Closed);
 }
 
 /// Envoy waits for 20 ms by default, the store for 50: all callers left before a call had failed, so the
