@@ -214,8 +214,16 @@ class Entry:
     checks: int = 1
 
 
+def plain_user(number):
+    return f'plain{number % PLAIN_CLIENTS}'
+
+
+def plain_address(number):
+    return f'198.51.100.{number % PLAIN_CLIENTS}'
+
+
 def plain_check(number):
-    return {'identifiers': {'user_id': f'plain{number}'}, 'endpoint': '/orders', 'method': 'GET', 'detail': False}
+    return {'identifiers': {'user_id': plain_user(number)}, 'endpoint': '/orders', 'method': 'GET', 'detail': False}
 
 
 def plain(path, body):
@@ -223,29 +231,31 @@ def plain(path, body):
 
 
 PLAIN_BATCH = 100
-# One valid request of each entry point, of another client each time: what most requests are like.
+# As many as there are requests to warm up, so that their counters exist.
+PLAIN_CLIENTS = 200
+# One valid request of each entry point, to which one rule of `plain.yaml` applies: what most requests are like.
 PLAIN = {
     'http/check': Entry(lambda _, number: plain('check', plain_check(number)), lambda world: Http(world.checks['http'])),
     'http/batch_check': Entry(
-        lambda _, number: plain('check/batch', {'checks': [{'rule_id': 'fixed', 'key_type': 'user', 'key_value': f'plain{number}-{one}'} for one in range(PLAIN_BATCH)]}),
+        lambda _, number: plain('check/batch', {'checks': [{'rule_id': 'per_user', 'key_type': 'user', 'key_value': plain_user(number + one)} for one in range(PLAIN_BATCH)]}),
         lambda world: Http(world.checks['http']), PLAIN_BATCH),
     'grpc/check': Entry(
         lambda _, number: {'call': 'tollgate.v1.RateLimiter/CheckRateLimit', 'message': plain_check(number)},
-        lambda world: Grpc(world.checks['grpc'])),
+        lambda world: Grpc(world.checks['grpc'], world.definitions)),
     'grpc/envoy': Entry(
         lambda _, number: {'call': 'envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit',
-                           'message': {'domain': 'shop', 'descriptors': [{'entries': [{'key': 'remote_address', 'value': f'198.51.{number // 256 % 256}.{number % 256}'}]}]}},
-        lambda world: Grpc(world.checks['grpc'])),
+                           'message': {'domain': 'shop', 'descriptors': [{'entries': [{'key': 'remote_address', 'value': plain_address(number)}]}]}},
+        lambda world: Grpc(world.checks['grpc'], world.definitions)),
     'gateway': Entry(
-        lambda _, number: {'method': 'GET', 'path': '/orders', 'headers': [('X-Forwarded-For', f'198.51.{number // 256 % 256}.{number % 256}')]},
+        lambda _, number: {'method': 'GET', 'path': '/orders', 'headers': [('X-Forwarded-For', plain_address(number))]},
         lambda world: Http(world.checks['gateway'])),
 }
 
 ENTRIES = {
     'check': Entry(draw_check, lambda world: Http(world.checks['http'])),
     'batch': Entry(draw_batch, lambda world: Http(world.checks['http'])),
-    'grpc': Entry(draw_grpc, lambda world: Grpc(world.checks['grpc'])),
-    'envoy': Entry(draw_envoy, lambda world: Grpc(world.checks['grpc'])),
+    'grpc': Entry(draw_grpc, lambda world: Grpc(world.checks['grpc'], world.definitions)),
+    'envoy': Entry(draw_envoy, lambda world: Grpc(world.checks['grpc'], world.definitions)),
     'json': Entry(draw_json, lambda world: Http(world.checks['http'])),
     'authorize': Entry(draw_authorize, lambda world: Http(world.checks['http'])),
     'gateway': Entry(draw_gateway, lambda world: Http(world.checks['gateway'])),

@@ -43,8 +43,8 @@ class Echo(http.server.BaseHTTPRequestHandler):
 class World:
     """Two servers of one binary: one with rules in a file, for checks; one with a catalog, for administration."""
 
-    def __init__(self, binary, launcher=()):
-        self.binary, self.launcher = str(Path(binary).resolve()), list(launcher)
+    def __init__(self, binary, launcher=(), policy='policy.yaml'):
+        self.binary, self.launcher, self.policy = str(Path(binary).resolve()), list(launcher), str(HERE / policy)
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -53,10 +53,11 @@ class World:
         self.processes = []
         upstream = f'http://127.0.0.1:{self.service.server_address[1]}'
         self.checks = self.start('checks', [
-            '--rules', str(HERE / 'policy.yaml'), '--envoy-config', str(HERE / 'ratelimit'),
+            '--rules', self.policy, '--envoy-config', str(HERE / 'ratelimit'),
             '--upstream', upstream, '--gateway', '127.0.0.1:0',
         ])
         self.catalog = self.start('catalog', [])
+        self.definitions = self.checks['grpc']
         return self
 
     def start(self, name, arguments):
@@ -84,6 +85,25 @@ class World:
             process.wait()
         self.service.shutdown()
         self.folder.cleanup()
+
+
+class Bare:
+    """A handler of the benchmark that takes the place of the server for checks in a world."""
+
+    def __init__(self, bench, handler, world):
+        self.definitions = world.definitions
+        upstream = [f'127.0.0.1:{world.service.server_address[1]}'] if handler == 'bare-proxy' else []
+        self.command = [*world.launcher, str(Path(bench).resolve()), handler, '127.0.0.1:0', *upstream]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        name, address = self.process.stdout.readline().split()
+        self.checks = {name: address.split('://')[1]}
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
 
 
 class Http:
@@ -125,11 +145,12 @@ class Http:
 
 
 class Grpc:
-    """Calls whose messages are JSON; definitions come from the server, and those of Envoy from Envoy."""
+    """Calls whose messages are JSON; definitions come from a server, and those of Envoy from Envoy."""
 
-    def __init__(self, address):
-        self.channel = grpc.insecure_channel(address, [('grpc.enable_http_proxy', 0)])
-        self.pool = descriptor_pool.DescriptorPool(ProtoReflectionDescriptorDatabase(self.channel))
+    def __init__(self, address, definitions):
+        self.channel, reflection = (
+            grpc.insecure_channel(at, [('grpc.enable_http_proxy', 0)]) for at in (address, definitions))
+        self.pool = descriptor_pool.DescriptorPool(ProtoReflectionDescriptorDatabase(reflection))
         self.methods = {}
 
     def send(self, request):

@@ -27,6 +27,13 @@ pub struct ExplainResponse {
     pub binding: Option<String>,
     /// What is left of each rule that applies.
     pub figures: Vec<CounterFigures>,
+    /// Why the figures are not those of the shared store, if it is away: they are of that node alone, which may let more
+    /// pass than is left, up to the limit times the fallback factor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<String>,
+    /// Whether the rule that binds refuses because the store is away: it fails closed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub store_unavailable: bool,
     /// Whether there are limits of files of envoyproxy/ratelimit, which this says nothing of.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_envoy_limits: bool,
@@ -161,10 +168,17 @@ pub struct CounterFigures {
     pub exceeded: bool,
     /// The largest cost that would be admitted now.
     pub remaining: u64,
+    /// Milliseconds until the limit resets: `fixed_window` and `sliding_window_counter` at the end of the current window,
+    /// others when nothing is in use. Older servers do not send it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_reset_ms: Option<u64>,
     /// Milliseconds until nothing is in use.
     pub reset_ms: u64,
     /// Milliseconds until more is left than now; none when nothing is in use.
     pub next_ms: Option<u64>,
     /// How close the client is to the limit.
     pub state: State,
+    /// The key in Redis of the record that has the counter; none if it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_key: Option<String>,
 }

@@ -16,7 +16,7 @@ mod response;
 mod text;
 
 pub use batch::{BatchRequest, BatchResponse, BatchResult};
-pub use decision::DecisionRecord;
+pub use decision::{DecisionRecord, RecordedKey, RecordedPart, RecordedRequest};
 pub use explain::{
     CounterFigures, ExplainResponse, KeyPart, ListEntry, ListName, PolicyRevision, QuotaFigures,
     RuleExplanation, TierOrigin,

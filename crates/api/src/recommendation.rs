@@ -24,6 +24,11 @@ pub struct RecommendationResponse {
     pub one_in: u64,
     /// Whether older requests were left out because there were too many.
     pub cut: bool,
+    /// Rules in force that are not among the proposed ones. They refuse more than `refused` if they stay beside them, as
+    /// in a preview, unless they are removed.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required = true))]
+    pub other_rules: u64,
     /// The rules: those of classes of clients first, then those of endpoints.
     pub rules: Vec<RecommendedRule>,
 }

@@ -52,7 +52,7 @@ struct Arguments {
     /// in Redis.
     #[arg(long)]
     instructions: bool,
-    /// Writes the counts of operations in process into the repository.
+    /// Writes the counts into the repository.
     #[arg(long, requires = "instructions")]
     write: bool,
     /// Names the benchmarks and ends.

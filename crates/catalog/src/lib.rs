@@ -29,7 +29,9 @@ pub use entry::{BanEntry, Entry, ban_name, client_name, listed_name, override_na
 pub use error::CatalogError;
 pub use log::audit::{AuditFilter, AuditKind, AuditPlace, AuditRecord};
 pub use log::decision_log::Logged;
-pub use log::decisions::{DecisionAction, DecisionFilter, DecisionPlace, LoggedDecision};
+pub use log::decisions::{
+    ClientFilter, DecisionAction, DecisionFilter, DecisionPlace, LoggedDecision,
+};
 pub use log::resets::{Reset, ResetRecord};
 pub use log::revisions::RevisionRecord;
 pub use read::export::PolicyExport;
@@ -39,5 +41,6 @@ pub use read::page::{EntryPage, Filter};
 pub use read::query_plan::QueryPlan;
 pub use read::view::View;
 pub use write::bounds::WriteBounds;
+pub use write::ownership::{is_rule_id_of, rule_prefix};
 pub use write::validate_policy::PolicyBounds;
 pub use write::{Author, Edit, Expect, Intent};

@@ -10,19 +10,19 @@ use tollgate_api::KeyType;
 use tollgate_core::MAX_LIMIT;
 
 use crate::admin::{
-    AuditArguments, BansCommand, ClientsCommand, DecisionsCommand, ListsCommand, StatsArguments,
-    UsersCommand,
+    AuditArguments, BansCommand, ClientsCommand, DecisionsCommand, KeysCommand, ListsCommand,
+    NodesArguments, OverridesCommand, StatsArguments, TiersCommand, UsersCommand,
 };
 use crate::backup::BackupArguments;
 use crate::gitops::{
     ApplyArguments, DeleteRulesArguments, DiffArguments, ExportArguments, HistoryArguments,
-    RollbackArguments, ShowArguments,
+    PreviewArguments, RollbackArguments, ShowArguments,
 };
 use crate::import::ImportArguments;
 use crate::manual::{CompletionsArguments, ManArguments};
 use crate::migrate::MigrateArguments;
 use crate::recommend::RecommendArguments;
-use crate::remote::HealthArguments;
+use crate::remote::{HealthArguments, RefundArguments, ResetArguments};
 use crate::rules::LintArguments;
 use crate::scenarios::TestArguments;
 use crate::settings::{ConfigArguments, ServeArguments};
@@ -40,7 +40,7 @@ use crate::top::TopViewArguments;
     max_term_width = 100,
     after_help = "\
 First steps:
-  tollgate serve                        run a server with rules to start from; it prints a call to try
+  tollgate serve                        run a server with rules; it prints a call to try
   tollgate check --user-id alice        ask it, in another terminal
   tollgate rules export > policy.yaml   see its rules (with the token that the server printed)"
 )]
@@ -61,6 +61,10 @@ pub(crate) enum Command {
     Health(HealthArguments),
     /// Ask a server whether a request would pass, and why. Charges nothing.
     Explain(ExplainArguments),
+    /// Refund the cost of a request; `decisions refund` refunds one decision.
+    Refund(RefundArguments),
+    /// Reset the counters of a request, and lift its bans.
+    Reset(ResetArguments),
     /// Run rules on recorded traffic, before they go live.
     Simulate(SimulateArguments),
     /// Propose limits by recorded traffic, as a policy.
@@ -73,15 +77,24 @@ pub(crate) enum Command {
     /// List, make and revoke the tokens of a server.
     #[command(subcommand)]
     Tokens(TokensCommand),
+    /// List, make and delete the API keys that identify clients.
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// List the clients that rules have banned, and lift bans.
     #[command(subcommand)]
     Bans(BansCommand),
     /// List, add and remove clients that are never limited or always refused.
     #[command(subcommand)]
     Lists(ListsCommand),
+    /// List, add and remove the tiers that clients can be in.
+    #[command(subcommand)]
+    Tiers(TiersCommand),
     /// List clients in tiers, put them there and take them out.
     #[command(subcommand)]
     Clients(ClientsCommand),
+    /// List, make and remove exceptions of clients from rules.
+    #[command(subcommand)]
+    Overrides(OverridesCommand),
     /// Show the limits of one user, and change its tier and its exceptions.
     #[command(subcommand)]
     Users(UsersCommand),
@@ -89,7 +102,9 @@ pub(crate) enum Command {
     Audit(AuditArguments),
     /// Show how requests ended on a server, and how often each rule refused.
     Stats(StatsArguments),
-    /// List and explain decisions that were made, and rank those who were refused.
+    /// List the nodes of a fleet: their versions, revisions, requests and stores.
+    Nodes(NodesArguments),
+    /// List, explain and refund decisions that were made, and rank those who were refused.
     #[command(subcommand)]
     Decisions(DecisionsCommand),
     /// Watch in a terminal who is refused, near a limit and busiest right now.
@@ -117,6 +132,8 @@ pub(crate) enum RulesCommand {
     Apply(ApplyArguments),
     /// Show what `apply` would change, or what differs between two revisions.
     Diff(DiffArguments),
+    /// Show what the rules in files would have done to the recent requests of a server.
+    Preview(PreviewArguments),
     /// Print the policy of a server, as a file that `apply` takes.
     Export(ExportArguments),
     /// List who changed the rules of a server, when, and what.
@@ -216,19 +233,9 @@ pub(crate) struct RequestArguments {
     pub(crate) cost: Option<u64>,
 }
 
-/// Arguments of `tollgate check`.
+/// What is checked: a request with all its rules, or one rule and key.
 #[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  tollgate check --user-id alice --method POST --endpoint /orders
-  tollgate check --rule per_user alice
-  tollgate check --rule per_address --key-type ip 192.0.2.7 --cost 5
-
-This is by rules. Limits of Envoy's files are checked by POST /json; `tollgate rules list --envoy`
-lists them.
-
-The exit code is 0 if the request is allowed, 1 if it is refused, 2 if there is no answer.")]
-pub(crate) struct CheckArguments {
+pub(crate) struct TargetArguments {
     #[command(flatten)]
     pub(crate) request: RequestArguments,
 
@@ -244,6 +251,23 @@ pub(crate) struct CheckArguments {
     /// With --rule: the value that the rule counts by.
     #[arg(value_name = "KEY_VALUE", requires = "rule")]
     pub(crate) key_value: Option<String>,
+}
+
+/// Arguments of `tollgate check`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tollgate check --user-id alice --method POST --endpoint /orders
+  tollgate check --rule per_user alice
+  tollgate check --rule per_address --key-type ip 192.0.2.7 --cost 5
+
+This is by rules. Limits of Envoy's files are checked by POST /json; `tollgate rules list --envoy` \
+lists them.
+
+The exit code is 0 if the request is allowed, 1 if it is refused, 2 if there is no answer.")]
+pub(crate) struct CheckArguments {
+    #[command(flatten)]
+    pub(crate) target: TargetArguments,
 
     /// Peek at what is left without charging. Only a denied client is refused.
     #[arg(long, conflicts_with = "cost")]
@@ -264,17 +288,18 @@ Examples:
   tollgate explain --user-id alice --method POST --endpoint /orders
   tollgate explain --decision d1f00dbee-a2a --token ADMIN_TOKEN
 
-Limits of Envoy's files are not explained: `tollgate rules list --envoy` lists them, and POST /json
+Limits of Envoy's files are not explained: `tollgate rules list --envoy` lists them, and POST /json \
 checks by them.
 
-A decision is explained to those who may see the rules. The exit code is 0 whatever the explanation
+A decision is explained to those who may see the rules. The exit code is 0 whatever the explanation \
 says, 2 if there is no answer; `check` has one for refusals.")]
 pub(crate) struct ExplainArguments {
     #[command(flatten)]
     pub(crate) request: RequestArguments,
 
     /// Explain a decision that was made, by the id in its response, instead of a request.
-    #[arg(long, value_name = "ID", conflicts_with = "RequestArguments")]
+    #[arg(long, value_name = "ID", value_parser = parse_decision_id,
+          conflicts_with = "RequestArguments")]
     pub(crate) decision: Option<String>,
 
     #[command(flatten)]
@@ -326,5 +351,17 @@ fn parse_attribute(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write it like NAME=VALUE".to_owned()),
+    }
+}
+
+/// The id of a decision, which tables may cut.
+pub(crate) fn parse_decision_id(text: &str) -> Result<String, String> {
+    match text.strip_suffix('…') {
+        Some(_) => {
+            Err("this id is cut: --wide and --json of `tollgate decisions list` print whole ids"
+                .to_owned())
+        }
+        None if text.is_empty() => Err("write the id in the response to the check".to_owned()),
+        None => Ok(text.to_owned()),
     }
 }

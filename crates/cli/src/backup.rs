@@ -19,10 +19,10 @@ Examples:
   tollgate backup tollgate-2026-11-15.db
   tollgate backup --catalog sqlite:/var/lib/tollgate/tollgate.db /backup/tollgate.db
 
-Servers that use the catalog go on meanwhile. The backup is one file that can take the place of the catalog
-of a stopped server. It holds rules, clients, lists, digests of keys and tokens, and the audit log; only its owner can
-read it. A catalog in PostgreSQL is backed up with pg_dump.
-The exit code is 0 if the backup is whole, 1 if the catalog cannot be used, 2 if it cannot be read or the file cannot be
+Servers that use the catalog go on meanwhile. The backup is one file that can take the place of the catalog \
+of a stopped server. It holds rules, clients, lists, digests of keys and tokens, and the audit log; only its owner can \
+read it. A catalog in PostgreSQL is backed up with pg_dump. \
+The exit code is 0 if the backup is whole, 1 if the catalog cannot be used, 2 if it cannot be read or the file cannot be \
 written.")]
 pub(crate) struct BackupArguments {
     /// The file to write. It must not exist yet.

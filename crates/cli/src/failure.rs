@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use tollgate_server::settings::ByteSize;
 use tollgate_simulate::traffic::InputError;
 
+use crate::terminal::printable_lines;
+
 /// Problems were found in what was given.
 pub(crate) const FOUND_PROBLEMS: u8 = 1;
 /// A server or the user refused.
 const REFUSED: u8 = 1;
 /// The command was used wrongly, or given something it cannot use.
-const WRONG_USAGE: u8 = 2;
+pub(crate) const WRONG_USAGE: u8 = 2;
 
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -43,7 +45,7 @@ impl Failure {
     /// The message, for a command that goes on.
     pub(crate) fn into_message(self) -> String {
         match self {
-            Self::Usage(message) | Self::Refused(message) => message,
+            Self::Usage(message) | Self::Refused(message) => printable_lines(&message),
             Self::OutputClosed => "standard output is closed".to_owned(),
         }
     }
@@ -52,11 +54,11 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::Usage(message) => {
-                eprintln!("tollgate: {message}");
+                eprintln!("tollgate: {}", printable_lines(message));
                 ExitCode::from(WRONG_USAGE)
             }
             Self::Refused(message) => {
-                eprintln!("tollgate: {message}");
+                eprintln!("tollgate: {}", printable_lines(message));
                 ExitCode::from(REFUSED)
             }
             Self::OutputClosed => ExitCode::SUCCESS,

@@ -32,7 +32,8 @@ mod traces;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Parser as _};
 
 pub use arguments::Arguments;
 use arguments::{Command, RulesCommand};
@@ -41,7 +42,42 @@ use failure::Failure;
 /// The whole command: reads its arguments and runs it.
 #[must_use]
 pub fn main() -> ExitCode {
-    run(Arguments::parse())
+    match Arguments::try_parse() {
+        Ok(arguments) => run(arguments),
+        Err(error) => shorter(error).exit(),
+    }
+}
+
+/// A mistake in the arguments, whose usage line does not have what comes from the environment: that looks as if it had
+/// to be typed.
+fn shorter(error: clap::Error) -> clap::Error {
+    fn without_environment(command: clap::Command) -> clap::Command {
+        command.mut_args(|argument| argument.env(None::<&str>)).mut_subcommands(without_environment)
+    }
+
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return error;
+    }
+    let again = without_environment(Arguments::command()).try_get_matches();
+    without_suggestion(again.err().filter(|again| again.kind() == error.kind()).unwrap_or(error))
+}
+
+/// A mistake whose usage line does not have the option that was probably meant, as if it were required.
+fn without_suggestion(mut error: clap::Error) -> clap::Error {
+    let (Some(ContextValue::String(option)), Some(ContextValue::StyledStr(usage))) =
+        (error.get(ContextKind::SuggestedArg), error.get(ContextKind::Usage))
+    else {
+        return error;
+    };
+    let usage = usage.to_string();
+    let Some((before, after)) = usage.split_once(&format!(" {option}")) else { return error };
+    let after = match after.strip_prefix(" <") {
+        Some(value) => value.split_once('>').map_or("", |(_, rest)| rest),
+        None => after,
+    };
+    let usage = format!("{before} [OPTIONS]{after}");
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(usage.into()));
+    error
 }
 
 /// Runs a command and returns its exit code: 0 done, 1 refused or found problems, 2 wrong
@@ -54,6 +90,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Check(arguments) => remote::check(&arguments).map_err(Failure::unanswered),
         Command::Health(arguments) => remote::health(&arguments),
         Command::Explain(arguments) => remote::explain(&arguments).map_err(Failure::unanswered),
+        Command::Refund(arguments) => remote::refund(&arguments),
+        Command::Reset(arguments) => remote::reset(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Recommend(arguments) => recommend::run(&arguments),
         Command::Test(arguments) => scenarios::run(&arguments),
@@ -67,10 +105,9 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Rules(RulesCommand::Diff(arguments)) => {
             gitops::diff(&arguments).map_err(Failure::unanswered)
         }
+        Command::Rules(RulesCommand::Preview(arguments)) => gitops::preview(&arguments),
         Command::Rules(RulesCommand::Export(arguments)) => gitops::export(&arguments),
-        Command::Rules(RulesCommand::History(arguments)) => {
-            gitops::history(&arguments).map_err(Failure::unanswered)
-        }
+        Command::Rules(RulesCommand::History(arguments)) => gitops::history(&arguments),
         Command::Rules(RulesCommand::Show(arguments)) => {
             gitops::show(&arguments).map_err(Failure::unanswered)
         }
@@ -80,12 +117,16 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Rules(RulesCommand::Import(arguments)) => import::run(&arguments),
         Command::Rules(RulesCommand::Schema) => rules::schema(),
         Command::Tokens(command) => tokens::run(&command),
+        Command::Keys(command) => admin::keys(&command),
         Command::Bans(command) => admin::bans(&command),
         Command::Lists(command) => admin::lists(&command),
+        Command::Tiers(command) => admin::tiers(&command),
         Command::Clients(command) => admin::clients(&command),
+        Command::Overrides(command) => admin::overrides(&command),
         Command::Users(command) => admin::users(&command),
         Command::Audit(arguments) => admin::audit(&arguments),
         Command::Stats(arguments) => admin::stats(&arguments),
+        Command::Nodes(arguments) => admin::nodes(&arguments),
         Command::Decisions(command) => admin::decisions(&command),
         Command::Top(arguments) => top::run(&arguments),
         Command::Migrate(arguments) => migrate::run(&arguments),

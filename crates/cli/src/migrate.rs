@@ -23,7 +23,7 @@ Examples:
   tollgate migrate --catalog postgres://tollgate@db.example/rules
   tollgate migrate --config tollgate.yaml --check
 
-The catalog is the one that `serve` would use: --catalog, TOLLGATE_CATALOG, or the settings file.
+The catalog is the one that `serve` would use: --catalog, TOLLGATE_CATALOG, or the settings file. \
 The exit code is 0 if it is up to date, 1 if --check finds that it is not, 2 if it is unreachable.")]
 pub(crate) struct MigrateArguments {
     /// Read settings from this file, YAML or JSON.

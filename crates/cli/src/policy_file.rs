@@ -1,13 +1,35 @@
 //! Reading policies from files, and showing what is wrong with them.
 
-use std::fs;
-use std::io::{self, Read as _};
+use std::fs::File;
+use std::io::{self, Read};
 
 use tollgate::Problem;
 use tollgate::rules::Source;
 
 use crate::failure::Failure;
 use crate::terminal::count;
+
+/// The largest document. A scenario may name any file, also one without an end.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// The name and the text of a document; `-` is standard input.
+pub(crate) fn read_text(path: &str) -> Result<(&str, String), Failure> {
+    let (name, read) = if path == "-" {
+        ("standard input", read_bounded(io::stdin()))
+    } else {
+        (path, File::open(path).and_then(read_bounded))
+    };
+    let text = read.map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
+    Ok((name, text))
+}
+
+fn read_bounded(reader: impl Read) -> io::Result<String> {
+    let mut text = String::new();
+    if reader.take(MAX_BYTES + 1).read_to_string(&mut text)? as u64 > MAX_BYTES {
+        return Err(io::Error::other("it is larger than 64 MiB"));
+    }
+    Ok(text)
+}
 
 /// A policy document as it was read.
 pub(crate) struct PolicyText {
@@ -19,14 +41,7 @@ pub(crate) struct PolicyText {
 impl PolicyText {
     /// Reads a file; `-` is standard input.
     pub(crate) fn read(path: &str) -> Result<Self, Failure> {
-        let (name, text) = if path == "-" {
-            let mut text = String::new();
-            let read = io::stdin().read_to_string(&mut text);
-            ("standard input", read.map(|_| text))
-        } else {
-            (path, fs::read_to_string(path))
-        };
-        let text = text.map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
+        let (name, text) = read_text(path)?;
         let source = Source::parse(&text);
         Ok(Self { name: name.to_owned(), text, source })
     }

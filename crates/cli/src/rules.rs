@@ -24,10 +24,10 @@ Examples:
   tollgate rules lint --strict --nodes 3 --redis -f rules/ -f lists/
   tollgate rules lint ratelimit/
 
-Files of envoyproxy/ratelimit are recognised by their fields, and checked as `serve --envoy-config`
+Files of envoyproxy/ratelimit are recognised by their fields, and checked as `serve --envoy-config` \
 checks them.
 
-The exit code is 0 if there are no errors, 1 if there are some, or with --strict warnings, 2 if a
+The exit code is 0 if there are no errors, 1 if there are some, or with --strict warnings, 2 if a \
 file cannot be read.")]
 pub(crate) struct LintArguments {
     /// How many nodes the rules are for.

@@ -78,7 +78,7 @@ async fn run_server(effective: &Effective) -> Result<ExitCode, Failure> {
     for warning in exposure::warnings(effective) {
         warn!("{warning}");
     }
-    app.set_ready();
+    app.report_readiness();
     let summary = Summary {
         app: &app,
         effective,
@@ -131,6 +131,8 @@ async fn run_server(effective: &Effective) -> Result<ExitCode, Failure> {
     app.end_streams();
     trigger.request();
     let finished = async {
+        // Not after the last connection: from now on this node announces nothing, and would be silent.
+        app.leave_fleet().await;
         let on_public = public.await.unwrap_or_default();
         let on_admin = match admin {
             Some(admin) => admin.await.unwrap_or_default(),
@@ -192,7 +194,7 @@ async fn forward(
         ended.requested().await;
         upgrades.end_upgrades(grace).await
     };
-    let connections = Service::Gateway(gateway).spawn(listener, shutdown);
+    let connections = Service::Gateway(Arc::new(gateway)).spawn(listener, shutdown);
     let (connections, upgrades) = tokio::join!(connections, upgraded);
     connections.unwrap_or_default() + upgrades
 }

@@ -109,8 +109,8 @@ pub(crate) struct SettingsArguments {
 /// Arguments of `tollgate serve`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Flags win over environment variables (TOLLGATE_HTTP for --http), those over the settings file, which
-knows more settings than there are flags. TOLLGATE_ADMIN_TOKEN and TOLLGATE_CHECK_TOKEN hold tokens.
+Flags win over environment variables (TOLLGATE_HTTP for --http), those over the settings file, which \
+knows more settings than there are flags. TOLLGATE_ADMIN_TOKEN and TOLLGATE_CHECK_TOKEN hold tokens. \
 SIGHUP reads the rules again; SIGTERM and Ctrl-C finish what has begun, a second Ctrl-C does not.
 
 Examples:

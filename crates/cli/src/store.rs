@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use tollgate::rules::candidate_id;
-use tollgate::store::{AnyStore, RemoteSettings, StoreUrl, StoredCounter};
+use tollgate::store::{AnyStore, KeyContent, RemoteSettings, StoreUrl, StoredCounter};
 use tollgate::{Policy, Timestamp};
 use tollgate_catalog::{CatalogUrl, Filter, Kind};
 use tollgate_core::{RuleTag, State, StateFigures};
@@ -25,6 +25,9 @@ use crate::terminal::{count, grouped, moment, printable, span};
 
 /// How long Redis has to respond.
 const DEADLINE: Duration = Duration::from_secs(5);
+/// What to do about counters whose rules are not known.
+const UNNAMED: &str = "\nA tag stands for a rule that is not known here: name the rules with --rules or --catalog, and limits of files of \
+                       envoyproxy/ratelimit with --envoy-config.\n";
 /// How many rules are read from a catalog to tell whose counters these are.
 const MAX_RULES: usize = 100_000;
 
@@ -39,12 +42,12 @@ pub(crate) enum StoreCommand {
 #[command(after_help = "\
 Examples:
   redis-cli --scan --pattern 'tg:*' | head
-  tollgate store show --store redis://10.0.0.1:6379 tg:vZ3kE0q9b1A
+  tollgate store show --store redis://10.0.0.1:6379 --rules policy.yaml tg:vZ3kE0q9b1A
   tollgate store show --config tollgate.yaml --json tg:vZ3kE0q9b1A
   tollgate store show --store redis://10.0.0.1:6379 --envoy-config ratelimit tg:vZ3kE0q9b1A
 
-Store, rules, catalog and files of envoyproxy/ratelimit are those that `serve` would use. They tell whose counters these
-are; without them, only a number of each rule is shown. Counters in PostgreSQL are text: look at the table tollgate_counters.
+Store, rules, catalog and files of envoyproxy/ratelimit are those that `serve` would use. They tell whose counters these \
+are; without them, only a number of each rule is shown. Counters in PostgreSQL are text: look at the table tollgate_counters. \
 The exit code is 0 if there is a record, 1 if there is none, 2 if Redis cannot be asked.")]
 pub(crate) struct ShowStoreArguments {
     /// The key.
@@ -62,6 +65,10 @@ pub(crate) struct ShowStoreArguments {
     /// The policy file of the rules.
     #[arg(long, value_name = "FILE")]
     rules: Option<String>,
+
+    /// The catalog of the rules: sqlite:FILE or the URL of a PostgreSQL.
+    #[arg(long, value_name = "URL", conflicts_with = "rules")]
+    catalog: Option<String>,
 
     /// The directory with files of envoyproxy/ratelimit.
     #[arg(long, value_name = "DIRECTORY")]
@@ -110,6 +117,7 @@ fn show(arguments: &ShowStoreArguments) -> Result<ExitCode, Failure> {
     let flags = [
         ("store", &arguments.store),
         ("rules", &arguments.rules),
+        ("catalog", &arguments.catalog),
         ("envoy_config", &arguments.envoy_config),
     ];
     let flags: Vec<(&'static str, String)> =
@@ -118,17 +126,28 @@ fn show(arguments: &ShowStoreArguments) -> Result<ExitCode, Failure> {
     if !settings.store.is_redis() {
         return Err(Failure::usage(format!(
             "counters are in {}; only records in Redis have to be decoded: name one with --store",
-            settings.store
+            settings.store.to_string().trim_end_matches(':')
         )));
     }
     let key = &arguments.key;
-    let found = block_on(async {
+    let (found, names) = block_on(async {
         let names = rule_names(&settings).await?;
-        Ok(stored(&settings.store, key).await?.map(|counters| (counters, names)))
+        Ok((stored(&settings.store, key).await?, names))
     })?;
-    let Some((counters, names)) = found else {
-        let (key, store) = (printable(key), &settings.store);
-        return Err(Failure::refused(format!("there is no record at the key {key} in {store}")));
+    let counters = match found {
+        KeyContent::Counters(counters) => counters,
+        other => {
+            let (key, store) = (printable(key), &settings.store);
+            let is_nothing = other == KeyContent::Nothing;
+            return Err(Failure::refused(if is_nothing {
+                format!("there is no record at the key {key} in {store}")
+            } else {
+                format!(
+                    "the key {key} in {store} holds no counters: it is something else of the fleet, the log of a \
+                     counter, or of another program"
+                )
+            }));
+        }
     };
     let name = |counter: &StoredCounter| names.get(&counter.tag).cloned();
     if arguments.json {
@@ -148,11 +167,13 @@ fn show(arguments: &ShowStoreArguments) -> Result<ExitCode, Failure> {
         Column::Text("kept until"),
     ];
     let found = count(counters.len() as u64, "counter");
-    print(&format!("{}: {found}\n\n{}", printable(key), table(columns, &rows)))?;
+    let is_unnamed = counters.iter().any(|it| name(it).is_none());
+    let hint = if is_unnamed { UNNAMED } else { "" };
+    print(&format!("{}: {found}\n\n{}{hint}", printable(key), table(columns, &rows)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn stored(url: &StoreUrl, key: &str) -> Result<Option<Vec<StoredCounter>>, Failure> {
+async fn stored(url: &StoreUrl, key: &str) -> Result<KeyContent, Failure> {
     let settings = RemoteSettings { deadline: DEADLINE, ..RemoteSettings::default() };
     let unreachable = |why: String| Failure::usage(format!("cannot read {url}: {why}"));
     let store = AnyStore::open(url, 0, &settings).map_err(unreachable)?;
@@ -161,7 +182,7 @@ async fn stored(url: &StoreUrl, key: &str) -> Result<Option<Vec<StoredCounter>>,
     {
         return Err(unreachable("no server responds there".to_owned()));
     }
-    store.stored_counters(key).await.map_err(|error| unreachable(error.to_string()))
+    store.content_at(key).await.map_err(|error| unreachable(error.to_string()))
 }
 
 /// The ids of all rules, their candidates, and the limits of Envoy's files, by their tags.

@@ -35,10 +35,18 @@ impl Summary<'_> {
             "admin": self.admin.map(url),
             "grpc": url(self.grpc),
             "gateway": self.gateway.map(url),
+            "dashboard": self.dashboard(),
             "counters": counters,
             "rules": self.app.policy_summary(),
             "token": self.token,
         })
+    }
+
+    /// The address of the dashboard, if there is one.
+    fn dashboard(&self) -> Option<String> {
+        let listener = self.admin.unwrap_or(self.public);
+        let is_shown = self.effective.settings.dashboard && listener.unix_path().is_none();
+        is_shown.then(|| format!("{}/", url(listener)))
     }
 
     /// Writes the line of the log that the start is complete. The token is in no log line.
@@ -65,6 +73,9 @@ impl Display for Summary<'_> {
         if let Some(admin) = admin {
             writeln!(f, "admin     {}{}  admin API, /metrics, /docs", url(admin), reach(admin))?;
         }
+        if let Some(dashboard) = self.dashboard() {
+            writeln!(f, "dashboard {dashboard}  open it in a browser")?;
+        }
         writeln!(
             f,
             "grpc      {}{}  check API, Envoy's rate limit service",
@@ -83,13 +94,14 @@ impl Display for Summary<'_> {
         if let Some(envoy) = app.envoy_summary() {
             writeln!(f, "envoy     {envoy}")?;
         }
+        let what = if self.dashboard().is_some() { " and the dashboard" } else { "" };
         match (token, app.catalog_url()) {
             (Some(token), None) => {
-                writeln!(f, "token     {token}  for the admin API, until the server ends")?;
+                writeln!(f, "token     {token}  for the admin API{what}, until the server ends")?;
                 writeln!(f, "          (TOLLGATE_ADMIN_TOKEN sets one that stays)")?;
             }
             (Some(token), Some(_)) => {
-                writeln!(f, "token     {token}  for the admin API")?;
+                writeln!(f, "token     {token}  for the admin API{what}")?;
                 writeln!(
                     f,
                     "          (keep it: it is shown this once, and only its digest is kept)"

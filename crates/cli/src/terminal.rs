@@ -48,6 +48,7 @@ pub(crate) fn span(micros: u64) -> String {
         small => format!("{large} {large_unit} {small} {small_unit}"),
     };
     match seconds {
+        0 if micros == 0 => "0 s".to_owned(),
         0 if millis == 0 => format!("{micros} us"),
         0 => format!("{millis} ms"),
         1..60 if millis.is_multiple_of(1_000) => format!("{seconds} s"),
@@ -109,6 +110,11 @@ pub(crate) fn printable(text: &str) -> String {
         if is_unsafe(c) || (is_mark && marks > MAX_MARKS) { '\u{fffd}' } else { c }
     });
     shown.collect()
+}
+
+/// Several lines for a terminal, without characters that would do something to it.
+pub(crate) fn printable_lines(text: &str) -> String {
+    text.chars().map(|c| if is_unsafe(c) && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
 
 /// JSON for a terminal: the same value, with escapes for characters that would do something to it.
@@ -180,6 +186,7 @@ mod tests {
         assert_eq!(share(0, 7), "0.00 %");
         assert_eq!(share(7, 7), "100.00 %");
         assert_eq!(share(0, 0), "-");
+        assert_eq!(span(0), "0 s");
         assert_eq!(span(999), "999 us");
         assert_eq!(span(1_000), "1 ms");
         assert_eq!(

@@ -19,6 +19,37 @@ pub struct Outcome {
     pub cost: u64,
     /// The figures.
     pub report: Report,
+    /// By how much the limit that was charged is larger than `limit`: a node that counts alone has a multiple of it.
+    pub surplus: u64,
+}
+
+/// What a verdict takes into account of one rule's outcome.
+#[derive(Clone, Copy, Debug)]
+pub struct Vote<'a> {
+    /// Whether the rule was enforced.
+    pub mode: Mode,
+    /// Whether the charge fitted.
+    pub admitted: bool,
+    /// The most that can be in use.
+    pub limit: u64,
+    /// The figures.
+    pub report: &'a Report,
+}
+
+impl Outcome {
+    /// What is left of `limit`, as far as a client can rely on it: a node that counts alone may let more pass, but does
+    /// not promise it.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.report.remaining.saturating_sub(self.surplus).min(self.limit)
+    }
+
+    /// The vote of its rule.
+    #[must_use]
+    pub const fn vote(&self) -> Vote<'_> {
+        let Self { mode, admitted, limit, report, .. } = self;
+        Vote { mode: *mode, admitted: *admitted, limit: *limit, report }
+    }
 }
 
 /// The combined result of all outcomes.
@@ -33,31 +64,31 @@ pub struct Verdict {
     pub delay: Option<Micros>,
 }
 
-/// Combines outcomes, which are in order of precedence; the first of equals binds.
+/// Combines votes, which are in order of precedence; the first of equals binds.
 #[must_use]
 #[inline]
-pub fn decide<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Verdict {
-    let mut binding: Option<(usize, &Outcome)> = None;
+pub fn decide<'a>(votes: impl Iterator<Item = Vote<'a>>) -> Verdict {
+    let mut binding: Option<(usize, Vote<'_>)> = None;
     let mut delay = None;
-    for (index, outcome) in outcomes.enumerate().filter(|(_, it)| it.mode != Mode::Shadow) {
-        let binds = match binding {
+    for (index, vote) in votes.enumerate().filter(|(_, it)| it.mode != Mode::Shadow) {
+        let binds = match &binding {
             None => true,
             // A refusal is reported before any admission.
-            Some((_, best)) if best.admitted != outcome.admitted => best.admitted,
-            Some((_, best)) if outcome.admitted => is_tighter(outcome, best),
-            Some((_, best)) => waits_longer(outcome, best),
+            Some((_, best)) if best.admitted != vote.admitted => best.admitted,
+            Some((_, best)) if vote.admitted => is_tighter(&vote, best),
+            Some((_, best)) => waits_longer(&vote, best),
         };
         if binds {
-            binding = Some((index, outcome));
+            binding = Some((index, vote));
         }
-        delay = delay.max(outcome.report.delay);
+        delay = delay.max(vote.report.delay);
     }
-    let admitted = binding.is_none_or(|(_, outcome)| outcome.admitted);
+    let admitted = binding.is_none_or(|(_, vote)| vote.admitted);
     let binding = binding.map(|(index, _)| index);
     Verdict { admitted, binding, delay: delay.filter(|_| admitted) }
 }
 
-fn waits_longer(a: &Outcome, b: &Outcome) -> bool {
+fn waits_longer(a: &Vote<'_>, b: &Vote<'_>) -> bool {
     match (a.report.retry_after, b.report.retry_after) {
         (None, Some(_)) => true,
         (Some(a), Some(b)) => a > b,
@@ -66,8 +97,8 @@ fn waits_longer(a: &Outcome, b: &Outcome) -> bool {
 }
 
 /// Compares remaining/limit by cross multiplication. A limit of zero has nothing left.
-fn is_tighter(a: &Outcome, b: &Outcome) -> bool {
+fn is_tighter(a: &Vote<'_>, b: &Vote<'_>) -> bool {
     let left =
-        |x: &Outcome, y: &Outcome| u128::from(x.report.remaining) * u128::from(y.limit.max(1));
+        |x: &Vote<'_>, y: &Vote<'_>| u128::from(x.report.remaining) * u128::from(y.limit.max(1));
     left(a, b) < left(b, a)
 }

@@ -15,13 +15,13 @@ pub struct Key<'a> {
     /// The values of the other identifiers, joined in a form that cannot collide.
     pub rest: &'a [u8],
     /// Stands for what the rule counts by, and whose it is. Counters of different groups are never kept together: their
-    /// values may be equal, and one author may choose ids with the tags of another's rules.
+    /// values may be equal, and a tenant may choose ids with the tags of another tenant's rules.
     pub group: u64,
 }
 
 impl<'a> Key<'a> {
-    /// Names the counter and computes its fingerprint with `hasher`, which should be secret: with a predictable hash,
-    /// a client can choose identifiers that share another client's counter.
+    /// Names a counter outside a policy and computes its fingerprint with `hasher`, which should be secret: with a
+    /// predictable hash, a client can choose identifiers that share another client's counter.
     #[must_use]
     #[inline]
     pub fn new(
@@ -30,10 +30,22 @@ impl<'a> Key<'a> {
         subject: &'a [u8],
         rest: &'a [u8],
     ) -> Self {
+        Self::of_digest(hasher, (rule, hasher.hash_one(rule)), subject, rest)
+    }
+
+    /// Names a counter of a rule whose digest is known, so that its id is not hashed for every request. A fingerprint is
+    /// all that tells counters in memory apart, so it must not be possible to choose an id with another's digest.
+    #[must_use]
+    #[inline]
+    pub fn of_digest(
+        hasher: &impl BuildHasher,
+        (rule, digest): (&'a str, u64),
+        subject: &'a [u8],
+        rest: &'a [u8],
+    ) -> Self {
         let mut hash = hasher.build_hasher();
-        // Lengths keep two different keys from hashing the same bytes. Both are far below 2^32.
-        hash.write_u64((rule.len() as u64) << 32 ^ subject.len() as u64);
-        hash.write(rule.as_bytes());
+        // The length keeps two different keys from hashing the same bytes.
+        hash.write_u64(digest.wrapping_add(subject.len() as u64));
         hash.write(subject);
         if !rest.is_empty() {
             hash.write(rest);
@@ -70,7 +82,7 @@ impl RuleTag {
     /// The tag of a rule.
     #[must_use]
     pub fn of(rule: &str) -> Self {
-        // FNV-1a, folded. Within a group all rules have one owner.
+        // FNV-1a, folded. Ids with one tag can be chosen, so two in one group are refused.
         let hash = rule
             .bytes()
             .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));

@@ -41,7 +41,7 @@ mod time;
 
 pub use calendar::{Calendar, CalendarUnit};
 pub use codec::MalformedState;
-pub use decide::{Outcome, Verdict, decide};
+pub use decide::{Outcome, Verdict, Vote, decide};
 pub use kernel::{
     bucket::BucketState,
     log::{LogDigest, LogState},

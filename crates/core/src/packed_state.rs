@@ -56,12 +56,26 @@ impl PackedState {
         Some(State::Window(WindowState { algorithm, window, calendar, at, current, previous }))
     }
 
-    /// The fast path of [`PackedState::settle`], for nearly every request: a cost that fits a bucket whose debt is 64
-    /// bits and is neither delayed nor beyond the capacity. `None`: nothing was charged, call `settle`. It saves a
-    /// third of the time of a check.
+    /// The fast path of [`PackedState::settle`], for nearly every request: a cost that fits. `None`: nothing was
+    /// charged, call `settle`. It saves a third of the time of a check.
     #[must_use]
     #[inline]
     pub fn admit(
+        self,
+        charge: &Charge<'_>,
+        now: Timestamp,
+        result: &mut ChargeResult,
+    ) -> Option<Self> {
+        if charge.limit.algorithm.has_aligned_windows() {
+            self.admit_to_window(charge, now, result)
+        } else {
+            self.admit_to_bucket(charge, now, result)
+        }
+    }
+
+    /// A cost that fits a bucket whose debt is 64 bits and is neither delayed nor beyond the capacity.
+    #[inline]
+    fn admit_to_bucket(
         self,
         charge: &Charge<'_>,
         now: Timestamp,
@@ -82,7 +96,7 @@ impl PackedState {
         Some(Self { at: now, value: debt })
     }
 
-    /// The fast path of windows: a cost that fits the window that was counted last, without one before it in view.
+    /// A cost that fits the window that was counted last, without one before it in view.
     #[inline]
     fn admit_to_window(
         self,
@@ -136,11 +150,6 @@ impl PackedState {
         // Only the general path corrects a state from the future.
         if self.at > now || limit.limit == 0 {
             return None;
-        }
-        if limit.algorithm.has_aligned_windows()
-            && let Some(after) = self.admit_to_window(charge, now, result)
-        {
-            return Some(after);
         }
         match limit.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Gcra => {

@@ -266,6 +266,18 @@ function zoom(from, until) {
 
 // ---- Small helps -------------------------------------------------------------------------------------------------
 
+/** Marks a field as the server marks it, with the message beside it. */
+function mark(field, fresh) {
+  const beside = (it) => it?.closest("label")?.querySelector(".problem");
+  const message = beside(fresh);
+  beside(field)?.remove();
+  for (const name of ["aria-invalid", "aria-describedby"]) {
+    if (fresh?.hasAttribute(name)) field.setAttribute(name, fresh.getAttribute(name));
+    else field.removeAttribute(name);
+  }
+  if (message) field.after(document.adoptNode(message));
+}
+
 /** The linter, the difference and the effect follow what is typed. */
 function preview(card) {
   const form = $("form", card);
@@ -286,6 +298,7 @@ function preview(card) {
         if (old && fresh) morph(old, document.adoptNode(fresh));
       }
       all("#effect figure.plot").forEach(watch);
+      all("input[name], textarea[name]", form).forEach((field) => mark(field, $(`[data-preview] [name="${field.name}"]`, page)));
     } catch (error) {
       if (error.name !== "AbortError") announce("The preview could not be made; the button Preview tries again.");
     }
@@ -415,10 +428,10 @@ document.addEventListener("submit", event => {
 addEventListener("pageshow", () => all("form[data-sent]").forEach(form => delete form.dataset.sent));
 
 // Where the navigation is a row, the current page is in sight.
-const side = $(".side");
+const pages = $(".side nav");
 const current = $(".side nav [aria-current]");
-if (side && current && current.offsetLeft + current.offsetWidth > side.clientWidth) {
-  side.scrollLeft = current.offsetLeft - (side.clientWidth - current.offsetWidth) / 2;
+if (pages && current && pages.scrollWidth > pages.clientWidth) {
+  pages.scrollLeft = current.offsetLeft - pages.offsetLeft - (pages.clientWidth - current.offsetWidth) / 2;
 }
 
 all("figure.plot").forEach(watch);

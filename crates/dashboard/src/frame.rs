@@ -200,8 +200,7 @@ fn range(chrome: &Chrome) -> Markup {
     }
 }
 
-/// The range of time and how many nodes the figures are of.
+/// The range of time.
 pub(crate) fn span(chrome: &Chrome) -> String {
-    let span = format::span(chrome.range.from, chrome.range.until, chrome.now);
-    format!("{span} UTC · {}", format::counted(chrome.nodes as u64, "node"))
+    format!("{} UTC", format::span(chrome.range.from, chrome.range.until, chrome.now))
 }

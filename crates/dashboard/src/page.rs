@@ -3,8 +3,8 @@
 use maud::Markup;
 
 use crate::model::{
-    Audit, Chrome, Client, Clients, EditedRule, ErrorPage, ExplainedDecision, Health, Keys, Lists,
-    Live, Overview, Rules, Simulation, Tab, TryRequest,
+    Audit, Chrome, Client, Clients, DeletedRule, EditedRule, ErrorPage, ExplainedDecision, Health,
+    Keys, Lists, Live, Overview, Rules, Simulation, Tab, TryRequest,
 };
 use crate::{frame, view};
 
@@ -17,6 +17,8 @@ pub enum Page {
     Rules(Box<Rules>),
     /// One rule.
     Rule(Box<EditedRule>),
+    /// A rule that was deleted.
+    DeletedRule(Box<DeletedRule>),
     /// The search for clients.
     Clients(Box<Clients>),
     /// One client.
@@ -101,6 +103,9 @@ impl Page {
                 view::rule::about(chrome, model),
                 !model.is_new,
             ),
+            Self::DeletedRule(model) => {
+                (Tab::Rules, model.rule_id.clone(), view::deleted_rule::about(chrome, model), false)
+            }
             Self::Clients(_) => (
                 Tab::Clients,
                 "Clients".to_owned(),
@@ -163,6 +168,7 @@ impl Page {
             Self::Overview(model) => view::overview::body(chrome, model),
             Self::Rules(model) => view::rules::body(chrome, model),
             Self::Rule(model) => view::rule::body(chrome, model),
+            Self::DeletedRule(model) => view::deleted_rule::body(chrome, model),
             Self::Clients(model) => view::clients::body(chrome, model),
             Self::Client(model) => view::client::body(chrome, model),
             Self::Live(model) => view::live::body(chrome, model),

@@ -3,6 +3,8 @@
 //! Every form posts `csrf`, and `next`: the page to show afterwards (303), with what the form did as a notice. A form
 //! whose input is wrong gets its own page back, with what was typed and what would be right.
 
+use std::net::IpAddr;
+
 use crate::model::{ClientRef, Identifier, Range, RangeChoice, TryForm};
 
 /// Ends the ids of candidates. No rule has such an id.
@@ -110,13 +112,25 @@ pub fn decision(decision_id: &str) -> String {
     format!("{DECISIONS}{}", segment(decision_id))
 }
 
-/// The page of a client; the search, if its identifiers are not known.
+/// The page of a client; the search, if the name does not say what kind of client it is.
 #[must_use]
 pub fn client(client: &ClientRef) -> String {
-    if client.identifiers.is_empty() {
-        return with_query(CLIENTS, &[("q", &client.name)]);
+    match &*client.identifiers {
+        [] if client.name.starts_with("sha256:") => one("api_key", &client.name),
+        [] if client.name.parse::<IpAddr>().is_ok() => one("ip", &client.name),
+        [] => client_search(&client.name),
+        identifiers => client_by(identifiers),
     }
-    client_by(&client.identifiers)
+}
+
+/// The search for clients.
+#[must_use]
+pub fn client_search(text: &str) -> String {
+    with_query(CLIENTS, &[("q", text)])
+}
+
+fn one(identifier_type: &str, value: &str) -> String {
+    with_query(CLIENT, &[("type", identifier_type), ("value", value)])
 }
 
 /// The page of the client with these identifiers.
@@ -214,6 +228,15 @@ mod tests {
         );
         let unknown = ClientRef { name: "u 1".to_owned(), identifiers: Vec::new() };
         assert_eq!(client(&unknown), "/ui/clients?q=u%201");
+    }
+
+    /// An API key used to lead to a search that offered its digest as a user and as a tenant.
+    #[test]
+    fn a_name_that_says_what_it_is_leads_to_the_page_of_the_client() {
+        let named = |name: &str| ClientRef { name: name.to_owned(), identifiers: Vec::new() };
+        let key = "/ui/client?type=api_key&value=sha256%3Ae9982364fd73";
+        assert_eq!(client(&named("sha256:e9982364fd73")), key);
+        assert_eq!(client(&named("192.0.2.7")), "/ui/client?type=ip&value=192.0.2.7");
     }
 
     #[test]

@@ -12,8 +12,10 @@ use crate::problem::Problem;
 /// The key whose value is merged into its map.
 const MERGE: &str = "<<";
 
-/// How much anchors and aliases may repeat, in values and bytes of text. Nested aliases double with
-/// every line, so that a short text could otherwise fill any memory.
+/// How much anchors and aliases may repeat, in values and bytes of text: so many times the size of the document, between
+/// these bounds. Nested aliases double with every line, so that a short text could otherwise fill any memory.
+const MAX_REPEATED_PER_BYTE: usize = 64;
+const MIN_REPEATED: usize = 250_000;
 const MAX_REPEATED: usize = 4_000_000;
 
 /// Reads a whole text.
@@ -41,7 +43,9 @@ enum Dialect {
 fn read_in(dialect: Dialect, text: &str) -> Result<Node, Problem> {
     // Behind the last line the parser sees another one, even if it is not there.
     let end = Position::START.after(text);
-    let mut builder = TreeBuilder { dialect, ..TreeBuilder::default() };
+    let max_repeated =
+        text.len().saturating_mul(MAX_REPEATED_PER_BYTE).clamp(MIN_REPEATED, MAX_REPEATED);
+    let mut builder = TreeBuilder { dialect, max_repeated, ..TreeBuilder::default() };
     for event in Parser::new_from_str(text) {
         match event {
             Ok((Event::DocumentStart(_), _))
@@ -107,6 +111,7 @@ struct TreeBuilder {
     anchors: HashMap<usize, Node>,
     nodes: usize,
     repeated: usize,
+    max_repeated: usize,
 }
 
 /// A list or map that is still open.
@@ -235,7 +240,7 @@ impl TreeBuilder {
     fn repeat(&mut self, node: &Node, position: Position) -> Result<usize, Problem> {
         let (size, depth) = measure(node);
         self.repeated = self.repeated.saturating_add(size);
-        if self.repeated > MAX_REPEATED {
+        if self.repeated > self.max_repeated {
             return Err(Problem::new("", "aliases repeat too much").at(position));
         }
         Ok(depth)

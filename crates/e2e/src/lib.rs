@@ -4,6 +4,7 @@
 
 pub mod certificates;
 pub mod client;
+pub mod clock;
 pub mod collector;
 pub mod envoy;
 pub mod grpc;

@@ -78,7 +78,7 @@ pub fn command(setup: &Setup<'_>, folder: &Path) -> Command {
     // The catalog is made here, if there are no rules.
     command.current_dir(folder);
     let settings = folder.join("tollgate.yaml");
-    fs::write(&settings, setup.settings).expect("written");
+    fs::write(&settings, settings_of(setup)).expect("written");
     // A variable, so that a flag overrides it.
     command.env("TOLLGATE_HTTP", "127.0.0.1:0").env("TOLLGATE_GRPC", "127.0.0.1:0");
     command.arg("serve").arg("--config").arg(settings);
@@ -89,6 +89,16 @@ pub fn command(setup: &Setup<'_>, folder: &Path) -> Command {
     command.args(setup.arguments);
     command.env("TOLLGATE_ADMIN_TOKEN", ADMIN_TOKEN).envs(setup.environment.iter().copied());
     command
+}
+
+/// The settings of a server. Other work on the machine can take longer than the default deadline of a shared store,
+/// which a test that says nothing of it is not about.
+fn settings_of<'a>(setup: &Setup<'a>) -> &'a str {
+    let names_store = |pair: &[&str]| matches!(pair, ["--store", store] if *store != "memory");
+    if setup.settings.is_empty() && setup.arguments.windows(2).any(names_store) {
+        return "store_failure: {deadline: 5s}";
+    }
+    setup.settings
 }
 
 fn rules_file(folder: &Path) -> PathBuf {

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -141,19 +141,22 @@ impl Exchange<'_> {
                 if self.asked.awaits_continue {
                     await_continue(&mut request);
                 }
-                let answer = sender.try_send_request(*request);
+                // Pinned here: each future that it is passed to would hold it once more.
+                let answer = pin!(sender.try_send_request(*request));
                 let mut sender = Some(sender);
-                let response = self.in_time(while_open(answer, &mut sender), upload).await?;
+                let response = {
+                    let answer = pin!(while_open(answer, &mut sender));
+                    self.in_time(answer, upload).await?
+                };
                 Ok((response, sender))
             }
             Sender::Http2(mut sender) => {
                 self.asked.address_http2(&mut request, self.upstream.url.scheme(), host);
-                let answer = sender.try_send_request(*request);
+                let answer = Box::pin(sender.try_send_request(*request));
                 // A request left in the queue of a closed connection is returned when the last sender is dropped. The
                 // pool drops its sender at the same time.
                 drop(sender);
-                // On the heap: requests over HTTP/1.1 would have to hold it too.
-                Ok((Box::pin(self.in_time(answer, upload)).await?, None))
+                Ok((self.in_time(answer, upload).await?, None))
             }
         }
     }
@@ -162,7 +165,7 @@ impl Exchange<'_> {
     /// sent.
     async fn in_time(
         &self,
-        answer: impl Future<Output = Result<Response<Incoming>, TrySendError>>,
+        answer: impl Future<Output = Result<Response<Incoming>, TrySendError>> + Unpin,
         upload: Option<&UploadProgress>,
     ) -> Result<Response<Incoming>, Lost> {
         let answer = match upload {
@@ -181,15 +184,14 @@ type TrySendError = hyper::client::conn::TrySendError<Request<RequestBody>>;
 /// Waits for a response, and drops the sender of a connection that ends meanwhile: a request that was queued as the
 /// connection ended is returned only when all senders are gone.
 async fn while_open<T>(
-    answer: impl Future<Output = T>,
+    mut answer: impl Future<Output = T> + Unpin,
     sender: &mut Option<http1::SendRequest<RequestBody>>,
 ) -> T {
-    let mut answer = pin!(answer);
     if let Some(sender) = sender {
         let mut ready = pin!(sender.ready());
         let mut is_open = true;
         let answered = poll_fn(|context| {
-            if let Poll::Ready(answer) = answer.as_mut().poll(context) {
+            if let Poll::Ready(answer) = Pin::new(&mut answer).poll(context) {
                 return Poll::Ready(Some(answer));
             }
             if is_open && let Poll::Ready(ready) = ready.as_mut().poll(context) {
@@ -211,14 +213,13 @@ async fn while_open<T>(
 /// Waits for a response, with a timeout since the last frame of the body; `None` if it passes. The client has a
 /// separate timeout for its body.
 async fn while_moving<T>(
-    answer: impl Future<Output = T>,
+    mut answer: impl Future<Output = T> + Unpin,
     upload: &UploadProgress,
     limit: Duration,
 ) -> Option<T> {
-    let mut answer = pin!(answer);
     let (mut still, mut seen) = (0, upload.pieces());
     while still < PROGRESS_CHECKS {
-        if let Ok(answer) = timeout(limit / PROGRESS_CHECKS, answer.as_mut()).await {
+        if let Ok(answer) = timeout(limit / PROGRESS_CHECKS, &mut answer).await {
             return Some(answer);
         }
         let pieces = upload.pieces();

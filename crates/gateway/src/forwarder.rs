@@ -158,13 +158,29 @@ where
         let shared = Arc::clone(&self.0);
         let (parts, body) = request.into_parts();
         let upload = RequestBody::new(body, shared.upload_limits.of(&parts), &shared.guard);
+        // Read here: the future would hold the parts of the request beside the request itself.
+        let read = shared.read(parts, upload);
         Box::pin(async move {
-            Ok(shared.forward(parts, upload).await.unwrap_or_else(|failure| {
+            let forwarded = match read {
+                Ok(read) => shared.forward(read).await,
+                Err(failure) => Err(failure),
+            };
+            Ok(forwarded.unwrap_or_else(|failure| {
                 shared.counts.count_failure(failure);
                 failure.response().map(ResponseBody::own)
             }))
         })
     }
+}
+
+/// A request to be forwarded.
+struct ReadRequest {
+    request: Box<Request<RequestBody>>,
+    asked: RequestHead,
+    /// Whose share of the upstream it takes.
+    client: IpAddr,
+    upgrade: Option<Upgrade>,
+    upstreams: Arc<Upstreams>,
 }
 
 /// What a request that upgrades to another protocol needs.
@@ -174,32 +190,34 @@ struct Upgrade {
 }
 
 impl ForwarderState {
-    async fn forward(
-        &self,
-        mut parts: Parts,
-        upload: RequestBody,
-    ) -> Result<Response<ResponseBody>, ForwardError> {
+    /// Reads a request, and makes of it what the upstream gets.
+    fn read(&self, mut parts: Parts, upload: RequestBody) -> Result<ReadRequest, ForwardError> {
         let mut asked = RequestHead::take(&mut parts)?;
         asked.awaits_continue &= !upload.is_empty();
-        let upstreams = self.routes.find(asked.host(), asked.path())?;
+        let upstreams = Arc::clone(self.routes.find(asked.host(), asked.path())?);
         let peer = address_of(&parts);
-        let original = parts.extensions.get::<OriginalClient>().map_or(peer, |client| client.0);
+        let client = parts.extensions.get::<OriginalClient>().map_or(peer, |client| client.0);
         self.tell_step(&mut parts, &asked, peer)?;
-        let client = parts.extensions.remove::<OnUpgrade>();
-        let mut upgrade = match client.filter(|_| asked.upgrade.is_some()) {
+        let upgrading = parts.extensions.remove::<OnUpgrade>();
+        let upgrade = match upgrading.filter(|_| asked.upgrade.is_some()) {
             None => {
                 asked.upgrade = None;
                 None
             }
-            Some(client) => {
-                let place = self.tunnels.take(original)?;
-                Some(Upgrade { client, place })
+            Some(upgrading) => {
+                let place = self.tunnels.take(client)?;
+                Some(Upgrade { client: upgrading, place })
             }
         };
         parts.extensions.clear();
-        let mut request = Box::new(Request::from_parts(parts, upload));
+        let request = Box::new(Request::from_parts(parts, upload));
+        Ok(ReadRequest { request, asked, client, upgrade, upstreams })
+    }
+
+    async fn forward(&self, read: ReadRequest) -> Result<Response<ResponseBody>, ForwardError> {
+        let ReadRequest { mut request, mut asked, client, mut upgrade, upstreams } = read;
         let mut last = ForwardError::NoUpstream;
-        let mut turns = upstreams.turns(original);
+        let mut turns = upstreams.turns(client);
         while let Some((upstream, place)) = turns.next().await? {
             if asked.upgrade.is_some() && upstream.url.protocol() == UpstreamProtocol::PlainHttp2 {
                 // HTTP/2 cannot be upgraded: the request is sent without the upgrade.

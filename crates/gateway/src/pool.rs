@@ -68,6 +68,11 @@ pub(crate) struct UpstreamLease {
 }
 
 impl UpstreamLease {
+    /// An HTTP/1.1 connection that was idle.
+    const fn reused(sender: http1::SendRequest<RequestBody>) -> Self {
+        Self { sender: Sender::Http1(sender), is_reused: true, stream: None }
+    }
+
     /// A new HTTP/2 connection that is not shared, and is closed after the request.
     pub(crate) fn unshared(sender: http2::SendRequest<RequestBody>) -> Self {
         let stream = Arc::new(Semaphore::new(1)).try_acquire_owned().ok();
@@ -80,16 +85,24 @@ impl Pool {
         Arc::new(Self { connections: Mutex::default(), limit, running: Stopwatch::start() })
     }
 
+    /// An idle connection that can be used at once, as nearly all can.
+    pub(crate) fn take_ready(&self) -> Option<UpstreamLease> {
+        let now = self.running.elapsed();
+        let mut connections = self.connections.lock();
+        let is_usable = |idle: &mut Idle| idle.sender.is_ready() && self.is_young(now, idle.since);
+        connections.idle.pop_if(is_usable).map(|idle| UpstreamLease::reused(idle.sender))
+    }
+
+    fn is_young(&self, now: Duration, since: Duration) -> bool {
+        now.saturating_sub(since) < self.limit
+    }
+
     /// An existing connection.
     pub(crate) async fn take(&self) -> Option<UpstreamLease> {
         while let Some(mut sender) = self.take_idle() {
             // The last response is complete, so it is ready at once, or closed.
             if sender.is_ready() || sender.ready().await.is_ok() {
-                return Some(UpstreamLease {
-                    sender: Sender::Http1(sender),
-                    is_reused: true,
-                    stream: None,
-                });
+                return Some(UpstreamLease::reused(sender));
             }
         }
         self.take_stream()
@@ -99,7 +112,7 @@ impl Pool {
         let now = self.running.elapsed();
         let mut connections = self.connections.lock();
         while let Some(Idle { sender, since }) = connections.idle.pop() {
-            if !sender.is_closed() && now.saturating_sub(since) < self.limit {
+            if !sender.is_closed() && self.is_young(now, since) {
                 return Some(sender);
             }
         }
@@ -180,11 +193,10 @@ impl Pool {
     /// Closes connections that were idle for too long. `false`: there are none left.
     fn forget_old(&self) -> bool {
         let now = self.running.elapsed();
-        let is_young = |since: Duration| now.saturating_sub(since) < self.limit;
         let mut connections = self.connections.lock();
-        connections.idle.retain(|idle| !idle.sender.is_closed() && is_young(idle.since));
+        connections.idle.retain(|idle| !idle.sender.is_closed() && self.is_young(now, idle.since));
         connections.shared.retain(|shared| {
-            !shared.sender.is_closed() && (shared.in_use() > 0 || is_young(shared.used))
+            !shared.sender.is_closed() && (shared.in_use() > 0 || self.is_young(now, shared.used))
         });
         connections.is_swept = !connections.idle.is_empty() || !connections.shared.is_empty();
         connections.is_swept

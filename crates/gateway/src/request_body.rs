@@ -24,8 +24,8 @@ use crate::upload_timer::{UploadLimits, UploadTimer};
 /// How long an upstream may take to send `100 Continue`. Some never do.
 const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The body of a request; `None` if it is empty.
-pub(crate) struct RequestBody(Option<RequestStream>);
+/// The body of a request; `None` if it is empty. Boxed: most are empty, and requests are moved often.
+pub(crate) struct RequestBody(Option<Box<RequestStream>>);
 
 struct RequestStream {
     body: UnsyncBoxBody<Bytes, BodyError>,
@@ -131,14 +131,14 @@ impl RequestBody {
             return Self(None);
         }
         let (sender, stop) = oneshot::channel();
-        Self(Some(RequestStream {
+        Self(Some(Box::new(RequestStream {
             body: body.map_err(Into::into).boxed_unsync(),
             progress: Arc::new(UploadProgress::new(sender)),
             timer: UploadTimer::new(limits),
             guard: Arc::clone(guard),
             word: None,
             stop,
-        }))
+        })))
     }
 
     /// No body.

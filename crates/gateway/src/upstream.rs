@@ -119,7 +119,14 @@ impl Upstream {
         &self,
         preference: ConnectionPreference,
     ) -> Result<UpstreamLease, ForwardError> {
-        timeout(self.connect_timeout, self.find(preference)).await.unwrap_or_else(|_| {
+        // Nearly always: no timer is needed for that.
+        if preference == ConnectionPreference::Any
+            && let Some(lease) = self.pool.take_ready()
+        {
+            return Ok(lease);
+        }
+        // On the heap: the future of every request would have to hold it.
+        Box::pin(timeout(self.connect_timeout, self.find(preference))).await.unwrap_or_else(|_| {
             self.mark_unreachable(&"connecting timed out");
             Err(ForwardError::ConnectTimeout)
         })
@@ -144,8 +151,7 @@ impl Upstream {
         if !self.may_connect() {
             return Err(ForwardError::NoUpstream);
         }
-        // On the heap: the future of every request would have to hold it.
-        let lease = Box::pin(self.connect(preference)).await;
+        let lease = self.connect(preference).await;
         drop(turn);
         lease
     }

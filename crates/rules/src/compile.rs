@@ -3,7 +3,7 @@
 mod candidate;
 mod circle;
 pub(crate) mod flaw;
-mod group;
+pub(crate) mod group;
 pub(crate) mod partial;
 pub(crate) mod quota;
 pub(crate) mod rule;
@@ -21,7 +21,8 @@ use crate::compile::rule::compile_rule;
 use crate::directory::lists::List;
 use crate::directory::{Directory, DirectoryChange};
 use crate::document::PolicyDocument;
-use crate::ruleset::{Rule, RuleSet, Tiers};
+use crate::rule::Rule;
+use crate::ruleset::{RuleSet, Tiers};
 use crate::source::Source;
 
 /// Which bounds are lifted.

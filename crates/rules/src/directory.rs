@@ -28,7 +28,8 @@ use crate::directory::lists::{ClientLists, Hit, List, Listed, Listing};
 use crate::directory::overrides::Override;
 use crate::document::{ClientDocument, ListDocument, OverrideDocument};
 use crate::plan::facts::{EVERYTHING, Facts};
-use crate::ruleset::{Rule, RuleSet};
+use crate::rule::Rule;
+use crate::ruleset::RuleSet;
 
 /// Tiers, overrides, lists and bans of all clients.
 #[derive(Clone, Default)]

@@ -14,7 +14,7 @@ use crate::plan::facts::{EVERYTHING, Facts};
 use crate::plan::planner::matches_pattern;
 use crate::plan::tier::Tier;
 use crate::policy::{Policy, Revision};
-use crate::ruleset::Rule;
+use crate::rule::Rule;
 
 /// How a policy sees one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -56,10 +56,12 @@ mod identifier;
 mod limit_from;
 mod lint;
 mod matching;
+mod past_time;
 mod plan;
 mod policy;
 mod record;
 mod refusal;
+mod rule;
 mod ruleset;
 mod schema;
 mod secret;
@@ -73,6 +75,7 @@ pub use attributes::{Attribute, Attributes};
 pub use calendar::find_calendar;
 pub use candidate::{candidate_id, candidate_of};
 pub use compile::CompileOptions;
+pub use compile::group::rule_digest;
 pub use directory::bans::{Digest, Subject};
 pub use directory::client::Client;
 pub use directory::expiry::{format_time, parse_time};
@@ -85,16 +88,21 @@ pub use explain::{
     TierOrigin,
 };
 pub use identifier::Identifier;
-pub use lint::{LintContext, inspect, lint, never_applies, uncountable_in_redis};
+pub use lint::{
+    LintContext, beyond_tenant_in_redis, inspect, lint, never_applies,
+    overrides_uncountable_in_redis, uncountable_in_redis,
+};
 pub use matching::network::{client_address, client_network};
 pub use matching::path::{PathCase, normalise as normalise_path};
+pub use past_time::{PAST_TIME, parse_past_time};
 pub use plan::{Admission, Plan, Planned, Restored};
 pub use policy::{Policy, Revision};
 pub use refusal::{
     FigureValue, InvalidRefusal, InvalidTemplate, RefusalBody, RefusalTemplate, RuleRefusal,
     TemplateFigure,
 };
-pub use ruleset::{Penalty, Referenced, Rule, RuleSet, SoftLimit, StatusSet};
+pub use rule::{Penalty, Rule, SoftLimit, StatusSet};
+pub use ruleset::{Referenced, RuleSet};
 pub use schema::schema;
 pub use secret::{SECRET_DIGEST, redacted_values};
 pub use source::Source;

@@ -10,15 +10,16 @@ mod small;
 
 use std::collections::HashSet;
 
-use tollgate_document::Problem;
+use tollgate_document::{MAX_PROBLEMS, Problem};
 
 use crate::compile::flaw::Flaw;
 use crate::compile::{CompileOptions, compile_what_is_valid};
-use crate::document::{OverrideDocument, RuleDocument};
+use crate::document::{OverrideDocument, PolicyDocument, RuleDocument};
 use crate::identifier::Identifier;
 use crate::matching::glob::Glob;
 use crate::policy::Policy;
-use crate::ruleset::{Rule, RuleSet};
+use crate::rule::Rule;
+use crate::ruleset::RuleSet;
 use crate::source::Source;
 
 /// Where a policy is going to run, as far as that is known.
@@ -101,7 +102,31 @@ pub fn uncountable_in_redis(source: &Source, policy: &Policy) -> Vec<Problem> {
     });
     let into_problem =
         |flaw: Flaw| source.problem(&flaw.field, flaw.message).with_advice(flaw.advice);
-    rules.chain(without_place).chain(overrides).map(into_problem).collect()
+    rules.chain(without_place).chain(overrides).map(into_problem).take(MAX_PROBLEMS).collect()
+}
+
+/// What of these rules, all of which administrators of one tenant wrote, takes the place in Redis that is left to
+/// operators. `policy` has them.
+#[must_use]
+pub fn beyond_tenant_in_redis(rules: Vec<RuleDocument>, policy: &Policy) -> Vec<Problem> {
+    let source = Source::from_document(PolicyDocument { rules, ..PolicyDocument::default() });
+    let flaws = records::beyond_tenant(policy.rules(), &source.document.rules);
+    let flaws = flaws.into_iter().map(|(at, flaw)| flaw.within(&format!("rules[{at}]")));
+    let into_problem =
+        |flaw: Flaw| source.problem(&flaw.field, flaw.message).with_advice(flaw.advice);
+    flaws.map(into_problem).take(MAX_PROBLEMS).collect()
+}
+
+/// The overrides in force that cannot be counted in Redis, by their rules.
+#[must_use]
+pub fn overrides_uncountable_in_redis(policy: &Policy) -> Vec<Problem> {
+    let exceptions = policy.directory().exceptions();
+    let flaws = exceptions.filter_map(|exception| {
+        let flaw = figures::exception_beyond_redis(policy.rules(), exception)?;
+        let place = format!("override of {}", exception.rule_id);
+        Some(Problem::new(&place, flaw.message).with_advice(flaw.advice))
+    });
+    flaws.take(MAX_PROBLEMS).collect()
 }
 
 /// What every check can see.

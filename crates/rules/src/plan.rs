@@ -12,8 +12,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_core::{Charge, Key, Limit, Mode, Outcome, Report, Timestamp};
 
+use crate::directory::bans::values_of;
 use crate::plan::key_text::KeyText;
-use crate::ruleset::{Rule, RuleSet};
+use crate::rule::Rule;
+use crate::ruleset::RuleSet;
 
 /// What is to be done with a request.
 ///
@@ -102,6 +104,7 @@ impl Planned {
             window: limit.refill_time_at(now),
             cost: self.cost,
             report,
+            surplus: 0,
         }
     }
 
@@ -168,6 +171,18 @@ impl Plan {
         self.admission == Admission::Judge && !self.planned.is_empty()
     }
 
+    /// Forgets the request. What has outgrown its place is given back.
+    pub fn clear(&mut self) {
+        self.admission = Admission::Judge;
+        self.tier = None;
+        self.text.clear();
+        if self.planned.spilled() {
+            self.planned = SmallVec::new();
+        } else {
+            self.planned.clear();
+        }
+    }
+
     /// A plan as it was made before, without exceptions for its client.
     #[must_use]
     pub fn restore<'a>(tier: Option<&str>, lines: impl IntoIterator<Item = Restored<'a>>) -> Self {
@@ -211,7 +226,7 @@ impl Plan {
         let end = self.text.len();
         let key = KeySpans { subject: Span::new(start..end), rest: Span::new(end..end) };
         let written = key.subject.of(&self.text);
-        let key_of_rule = Key::new(hasher, &found.id, written, &[]);
+        let key_of_rule = Key::of_digest(hasher, (&found.id, found.digest), written, &[]);
         let fingerprint = key_of_rule.in_group(found.group).fingerprint;
         let own_limit = own_limit.copied().map(Box::new);
         let mode = found.mode;
@@ -250,6 +265,11 @@ impl Plan {
     #[inline]
     pub fn charges<'a>(&'a self, rules: &'a RuleSet) -> impl Iterator<Item = Charge<'a>> {
         self.planned.iter().filter_map(|planned| self.charge_of(planned, rules))
+    }
+
+    /// The values that a key of a charge is made of: one for each identifier of its rule.
+    pub fn key_values<'k>(key: &Key<'k>) -> impl Iterator<Item = &'k [u8]> {
+        values_of(key.subject, key.rest)
     }
 
     /// One line as a charge; `None` if there is no such line, or `rules` is another set.

@@ -107,16 +107,19 @@ fn scalar(text: &str) -> String {
     for c in text.chars() {
         match c {
             '"' | '\\' => quoted.extend(['\\', c]),
-            '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
-                let _ = write!(quoted, "\\u{:04x}", u32::from(c));
-            }
-            c if c.is_control() => {
+            c if c.is_control() || is_unseen(c) => {
                 let _ = write!(quoted, "\\u{:04x}", u32::from(c));
             }
             c => quoted.push(c),
         }
     }
     quoted + "\""
+}
+
+/// Whether a character is not seen, but changes how others are shown or read: marks of direction, joiners, line separators.
+const fn is_unseen(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// Whether a text means itself without quotes, to every reader of YAML.
@@ -281,6 +284,13 @@ tiers:
             "[ -~]{0,12}",
             "\\PC{0,8}",
         ]
+    }
+
+    /// A name that turned the rest of its line around was once printed as it is.
+    #[test]
+    fn characters_that_are_not_seen_are_escaped() {
+        let yaml = to_yaml(&json!({"name": "a\u{202e}b\u{200b}c\u{ad}\u{1b}"})).expect("YAML");
+        assert_eq!(yaml, "name: \"a\\u202eb\\u200bc\\u00ad\\u001b\"\n");
     }
 
     proptest! {

@@ -7,7 +7,7 @@ use tollgate::{Decision, DecisionReason, Timestamp};
 
 use crate::outcome::Outcome;
 use crate::recommend::endpoint_of;
-use crate::tally::{Tally, client_of, client_type_of};
+use crate::tally::{Tally, client_of};
 use crate::traffic::{RecordView, Traffic};
 
 /// Most columns of the course of time.
@@ -124,8 +124,6 @@ impl RequestResult {
 pub struct ClientRow<'t> {
     /// Its name.
     pub name: &'t str,
-    /// What the name is: `user_id`, `api_key`, `ip` or `tenant`.
-    pub identifier_type: Option<&'static str>,
     /// The first refusal.
     pub first_refused: Option<Timestamp>,
     /// Refusals by rule, by its place in the policy.
@@ -196,7 +194,6 @@ impl<'t> Breakdown<'t> {
             .into_iter()
             .map(|(name, client)| ClientRow {
                 name,
-                identifier_type: None,
                 first_refused: None,
                 rules: HashMap::default(),
                 requests: client.requests,
@@ -226,7 +223,6 @@ impl<'t> Breakdown<'t> {
             let place = places.get(client_of(record)).filter(|_| is_refused);
             let Some(client) = place.and_then(|place| clients.get_mut(*place)) else { continue };
             client.over_time[column(record)] += 1;
-            client.identifier_type = client_type_of(record);
             client.first_refused = client.first_refused.or(Some(record.time()));
             if let Some(rule) = result.rule() {
                 *client.rules.entry(rule).or_default() += 1;

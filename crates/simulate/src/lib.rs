@@ -19,4 +19,4 @@ pub use compare::{AlgorithmFigures, CompareError, compare};
 pub use outcome::Outcome;
 pub use percent::{MAX_FRACTION, Percent, millionths};
 pub use replay::{Doubt, Recorded, ReplayOptions, Stopped, TRACE_KEY, Watch, replay};
-pub use tally::{ClientTally, Course, RuleTally, Tally, client_of};
+pub use tally::{ClientTally, Course, RuleTally, ShadowRefusals, Tally, client_of};

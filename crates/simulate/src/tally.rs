@@ -1,6 +1,7 @@
 //! What happened to whom, by which rule, and when: sums over all decisions of a replay.
 
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use tollgate::rules::Rule;
@@ -55,8 +56,8 @@ pub struct RuleTally<'t> {
     pub applied: u64,
     /// Requests over its limit.
     pub exceeded: u64,
-    /// Clients with a request over its limit.
-    pub clients_exceeding: HashSet<&'t str, RandomState>,
+    /// Clients with a request over its limit, and how many such requests each had.
+    pub clients_exceeding: HashMap<&'t str, u64, RandomState>,
     /// Requests over the limit, in the columns of the course of time.
     pub exceeded_over_time: Vec<u64>,
 }
@@ -68,7 +69,7 @@ impl RuleTally<'_> {
             is_shadow: rule.mode == Mode::Shadow,
             applied: 0,
             exceeded: 0,
-            clients_exceeding: HashSet::default(),
+            clients_exceeding: HashMap::default(),
             exceeded_over_time: vec![0; COLUMNS],
         }
     }
@@ -81,6 +82,19 @@ pub struct ClientTally {
     pub requests: u64,
     /// Those that were refused.
     pub refused: u64,
+}
+
+/// A client over the limit of a rule that refuses nothing: a shadow rule or a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShadowRefusals<'t> {
+    /// The client.
+    pub client: &'t str,
+    /// The place of the rule, in the order of the policy.
+    pub rule: usize,
+    /// All requests of the client.
+    pub requests: u64,
+    /// Those over the limit of the rule.
+    pub exceeded: u64,
 }
 
 /// Requests and refusals over time, in columns of equal width.
@@ -155,7 +169,9 @@ impl<'t> Tally<'t> {
             if outcome.is_exceeded() {
                 tally.exceeded += 1;
                 tally.exceeded_over_time[column] += 1;
-                self.exceeding += usize::from(tally.clients_exceeding.insert(name));
+                let exceeded = tally.clients_exceeding.entry(name).or_default();
+                self.exceeding += usize::from(*exceeded == 0);
+                *exceeded += 1;
             }
         }
     }
@@ -173,6 +189,25 @@ impl<'t> Tally<'t> {
             let by_count = (b.refused, b.requests).cmp(&(a.refused, a.requests));
             by_count.then_with(|| a_name.cmp(b_name))
         });
+        refused.truncate(count);
+        refused
+    }
+
+    /// The clients that shadow rules and candidates would have refused most often, once for each such rule.
+    #[must_use]
+    pub fn most_refused_in_shadow(&self, count: usize) -> Vec<ShadowRefusals<'t>> {
+        let shadow_rules = self.rules.iter().enumerate().filter(|(_, rule)| rule.is_shadow);
+        let mut refused: Vec<ShadowRefusals<'t>> = shadow_rules
+            .flat_map(|(place, rule)| {
+                rule.clients_exceeding.iter().map(move |(client, exceeded)| ShadowRefusals {
+                    client,
+                    rule: place,
+                    requests: self.clients.get(client).map_or(0, |it| it.requests),
+                    exceeded: *exceeded,
+                })
+            })
+            .collect();
+        refused.sort_unstable_by_key(|it| (Reverse(it.exceeded), it.client, it.rule));
         refused.truncate(count);
         refused
     }
@@ -197,21 +232,6 @@ pub fn client_of(record: RecordView<'_>) -> &str {
         .or_else(|| record.ip())
         .or_else(|| record.tenant())
         .unwrap_or("(unknown)")
-}
-
-/// What the name of [`client_of`] is; `None` for a client without a name.
-pub(crate) fn client_type_of(record: RecordView<'_>) -> Option<&'static str> {
-    let name = client_of(record);
-    let is = |text: Option<&str>| text == Some(name);
-    if is(record.key()) || is(record.user()) {
-        Some("user_id")
-    } else if is(record.api_key()) {
-        Some("api_key")
-    } else if is(record.ip()) {
-        Some("ip")
-    } else {
-        is(record.tenant()).then_some("tenant")
-    }
 }
 
 impl Course {

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use tollgate_core::Timestamp;
+use tollgate_core::{Key, Timestamp};
 
 use crate::mailbox::{MailCarrier, Mailbox, StoreSubscriptions};
 use crate::postgres::{PostgresMailbox, PostgresStore};
 use crate::redis::{RedisMailbox, RedisStore, RedisSubscriptions};
 use crate::remote::{FleetMark, StoreMark, StoreNumber};
 use crate::{
-    DenyCache, MemoryStore, Op, Outcomes, RedisPolicyCopy, RemoteSettings, RemoteStatus,
-    SettleRequest, Settlement, Store, StoreError, StoredCounter,
+    DenyCache, KeyContent, MemoryStore, Op, Outcomes, RedisPolicyCopy, RemoteSettings,
+    RemoteStatus, SettleRequest, Settlement, Store, StoreError,
 };
 
 const HELP: &str = "write memory:, redis://host:port, redis+sentinel://hosts/name-of-the-master, \
@@ -163,17 +163,14 @@ impl AnyStore {
         })
     }
 
-    /// The counters in the record at a key of Redis; `None` if there is no record, or the store is another.
+    /// What is at a key of Redis; nothing, if the store is another.
     ///
     /// # Errors
     /// Redis cannot be reached, or refuses.
-    pub async fn stored_counters(
-        &self,
-        key: &str,
-    ) -> Result<Option<Vec<StoredCounter>>, StoreError> {
+    pub async fn content_at(&self, key: &str) -> Result<KeyContent, StoreError> {
         match self {
-            Self::Redis(store) => store.inner().stored_counters(key).await,
-            Self::Memory(_) | Self::Postgres(_) => Ok(None),
+            Self::Redis(store) => store.inner().content_at(key).await,
+            Self::Memory(_) | Self::Postgres(_) => Ok(KeyContent::Nothing),
         }
     }
 
@@ -198,8 +195,8 @@ impl AnyStore {
         }
     }
 
-    /// Leaves the mark of a fleet in a shared store unless it has one; returns whose mark is there, and the number of
-    /// the store. Nodes without a secret leave one that lasts as long as they ask. The mark of the `previous` secret lasts
+    /// Leaves the mark of a fleet in a shared store if it has none and `may_claim`; returns whose mark is there, and the
+    /// number of the store. Nodes without a secret leave one that lasts as long as they ask. The mark of the `previous` secret lasts
     /// as long as nodes ask that have it as theirs. Counters in memory are always ours, and have no number.
     ///
     /// # Errors
@@ -208,8 +205,9 @@ impl AnyStore {
         &self,
         ours: Option<&str>,
         previous: Option<&str>,
+        may_claim: bool,
     ) -> Result<(StoreMark, Option<StoreNumber>), StoreError> {
-        let mark = FleetMark::new(ours, previous);
+        let mark = FleetMark::new(ours, previous, may_claim);
         let (found, number) = match self {
             Self::Memory(_) => return Ok((StoreMark::Ours, None)),
             Self::Redis(store) => store.inner().fleet_mark(&mark).await?,
@@ -240,6 +238,14 @@ impl Store for AnyStore {
             Self::Memory(store) => store.naming(),
             Self::Redis(store) => store.naming(),
             Self::Postgres(store) => store.naming(),
+        }
+    }
+
+    fn record_key(&self, key: &Key<'_>) -> Option<String> {
+        match self {
+            Self::Memory(store) => store.record_key(key),
+            Self::Redis(store) => store.record_key(key),
+            Self::Postgres(store) => store.record_key(key),
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Until then, only a refund, a reset or another limit makes the same cost fit. This node sees its own
 //! refunds and resets, and knows under which limit it was refused. A refund on another node is seen
-//! here a second later at most.
+//! here a second later at most. Held units can be released by any node, so refusals beside them are not cached.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -100,8 +100,13 @@ impl<S> DenyCache<S> {
                 let result = ChargeResult { report, ..ChargeResult::default() };
                 let judged_at = refusal.judged_at.plus(now.since(refusal.asked_at));
                 let only = Some(number);
-                let refused =
-                    Settlement { now: judged_at, passed: false, results: smallvec![result], only };
+                let refused = Settlement {
+                    now: judged_at,
+                    passed: false,
+                    results: smallvec![result],
+                    only,
+                    has_held_units: false,
+                };
                 longest = Some((wait, refused));
             }
         }
@@ -128,7 +133,8 @@ impl<S> DenyCache<S> {
         self.clearings.load(Ordering::Acquire)
     }
 
-    /// Caches what the store refused, and drops what it changed.
+    /// Caches what the store refused, and drops what it changed. A refusal beside held units is not cached: a release
+    /// ends it early.
     fn learn(
         &self,
         request: &SettleRequest<'_>,
@@ -143,6 +149,9 @@ impl<S> DenyCache<S> {
             let Some(charge) = request.charges.get(number) else { continue };
             let fingerprint = charge.key.fingerprint;
             if !result.admitted && charge.mode == Mode::Enforce {
+                if settled.has_held_units {
+                    continue;
+                }
                 let mut slot = self.slot(fingerprint).lock();
                 let is_known =
                     slot.about(fingerprint).is_some_and(|known| known.answers(charge, now));
@@ -239,6 +248,10 @@ impl<S: Store> Store for DenyCache<S> {
 
     fn naming(&self) -> u64 {
         self.inner.naming()
+    }
+
+    fn record_key(&self, key: &Key<'_>) -> Option<String> {
+        self.inner.record_key(key)
     }
 
     fn try_settle(

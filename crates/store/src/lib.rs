@@ -32,8 +32,8 @@ pub use mailbox::{Mailbox, StoreSubscriptions};
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use redis::{
-    PolicyCopyError, PolicyCopyHead, PolicyPublication, PublishedRules, RedisPolicyCopy,
-    RedisRuleCache, RuleCacheError, SealedPolicy, StoredCounter,
+    KeyContent, PolicyCopyError, PolicyCopyHead, PolicyPublication, PublishedRules,
+    RedisPolicyCopy, RedisRuleCache, RuleCacheError, SealedPolicy, StoredCounter,
 };
 #[cfg(feature = "remote")]
 pub use remote::{

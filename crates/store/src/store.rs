@@ -94,6 +94,9 @@ pub struct Settlement {
     /// The index of the only charge that was read, because its refusal decided the request. It has the only result.
     /// `None`: all were read.
     pub only: Option<usize>,
+    /// Whether a counter that was read has held units. They can be released at any moment, and then what was refused
+    /// may fit.
+    pub has_held_units: bool,
 }
 
 impl Settlement {
@@ -148,6 +151,11 @@ pub trait Store: Send + Sync + 'static {
     /// Identifies how counters are named. Under another one, all counters are new.
     fn naming(&self) -> u64 {
         0
+    }
+
+    /// The key of the record that has a counter, for people who look into the store; `None` if it has no such keys.
+    fn record_key(&self, _key: &Key<'_>) -> Option<String> {
+        None
     }
 
     /// Settles a request without waiting, into `settlement`, which has no results yet. `false`: the store cannot
@@ -248,6 +256,10 @@ impl<S: Store> Store for Arc<S> {
         (**self).naming()
     }
 
+    fn record_key(&self, key: &Key<'_>) -> Option<String> {
+        (**self).record_key(key)
+    }
+
     #[inline]
     fn try_settle(
         &self,
@@ -279,20 +291,39 @@ pub enum StoreErrorKind {
     Corrupt,
     /// It refused: out of memory, read only, not permitted.
     Refused,
+    /// It belongs to another fleet, which has another secret: it is not called.
+    OtherFleet,
 }
 
 impl StoreErrorKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Unavailable, Self::Timeout, Self::Corrupt, Self::Refused];
+    pub const ALL: [Self; 5] =
+        [Self::Unavailable, Self::Timeout, Self::Corrupt, Self::Refused, Self::OtherFleet];
+
+    /// A single word, for responses.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unavailable => "unavailable",
+            Self::Timeout => "timeout",
+            Self::Corrupt => "corrupt",
+            Self::Refused => "refused",
+            Self::OtherFleet => "other_fleet",
+        }
+    }
+
+    /// The kind of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
 
     /// The label in metrics of a server: an unreachable one counts as a connection error.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::Unavailable => "connection",
-            Self::Timeout => "timeout",
-            Self::Corrupt => "corrupt",
-            Self::Refused => "refused",
+            _ => self.name(),
         }
     }
 }
@@ -327,15 +358,9 @@ impl From<StoreErrorKind> for StoreError {
     }
 }
 
-/// A single word, for responses and metrics.
 impl fmt::Display for StoreErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unavailable => "unavailable",
-            Self::Timeout => "timeout",
-            Self::Corrupt => "corrupt",
-            Self::Refused => "refused",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -346,6 +371,7 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Timeout => "the store did not respond in time",
             StoreErrorKind::Corrupt => "the store sent an invalid response",
             StoreErrorKind::Refused => "the store refused the request",
+            StoreErrorKind::OtherFleet => "the store belongs to another fleet",
         })
     }
 }

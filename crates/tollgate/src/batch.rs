@@ -27,12 +27,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             targets.iter().map(|_| Decision::kept(&snapshot, now)).collect();
         for (target, decision) in targets.iter().zip(&mut decisions) {
             let target: CheckTarget<'t> = (*target).into();
-            target.plan_into(&mut decision.plan, &snapshot.policy, now, &self.hasher);
-            self.refuse_unmatched(&mut decision.plan, target);
+            target.plan_into(&mut decision.parts.plan, &snapshot.policy, now, &self.hasher);
+            self.refuse_unmatched(&mut decision.parts.plan, target);
         }
         if !self.store().is_shared() {
             for group in decisions.chunks_mut(Self::CACHED_BATCH) {
-                let planned = group.iter().flat_map(|decision| decision.plan.planned());
+                let planned = group.iter().flat_map(|decision| decision.parts.plan.planned());
                 planned.for_each(|line| self.store().prefetch(line.fingerprint()));
                 if !group.iter_mut().all(|decision| self.try_settle(decision, true)) {
                     break;
@@ -55,7 +55,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     async fn settle_batch(&self, decisions: &mut [Decision]) {
         // Requests that need more than one store are settled one by one.
         let is_mixed = |decision: &Decision| {
-            self.settler.is_mixed(&decision.plan, decision.snapshot.policy.rules())
+            self.settler.is_mixed(&decision.parts.plan, decision.snapshot.policy.rules())
         };
         if decisions.iter().any(is_mixed) {
             for decision in decisions {
@@ -63,18 +63,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             }
             return;
         }
-        let Some(now) = decisions.first().map(|decision| decision.asked_at) else { return };
+        let Some(now) = decisions.first().map(|decision| decision.parts.asked_at) else { return };
         let settled = {
             let requests: Vec<(&Plan, &RuleSet)> = decisions
                 .iter()
-                .filter(|decision| decision.plan.is_to_be_counted())
-                .map(|decision| (&decision.plan, decision.snapshot.policy.rules()))
+                .filter(|decision| decision.parts.plan.is_to_be_counted())
+                .map(|decision| (&decision.parts.plan, decision.snapshot.policy.rules()))
                 .collect();
             self.settler.settle_batch(&requests, now).await
         };
         let mut settled = settled.into_iter();
         for decision in decisions {
-            let settled = decision.plan.is_to_be_counted().then(|| settled.next()).flatten();
+            let settled = decision.parts.plan.is_to_be_counted().then(|| settled.next()).flatten();
             self.conclude(decision, &settled.unwrap_or_else(Settled::default));
             self.record(decision);
         }

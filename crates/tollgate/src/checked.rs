@@ -76,6 +76,19 @@ impl<'a, T, S> Promise<'a, T, S> {
     }
 }
 
+impl<'a, T: 'a, S> Promise<'a, T, S> {
+    /// The value on the heap, for futures that would have to hold it across an await.
+    #[cfg(feature = "tower")]
+    pub(crate) fn boxed(self) -> Promise<'a, Box<T>, S> {
+        match self {
+            Self::Ready(value) => Promise::Ready(Box::new(value)),
+            Self::Pending(Pending { future, .. }) => {
+                Promise::pending(async move { Box::new(future.await) })
+            }
+        }
+    }
+}
+
 impl<T> Promise<'_, T> {
     /// The value: counters in memory never wait.
     #[inline]

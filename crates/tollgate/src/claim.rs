@@ -12,7 +12,7 @@ use tollgate_core::{
     Algorithm, CalendarUnit, Charge, Key, Limit, Micros, Mode, Outcome, Quota, Report, Timestamp,
 };
 use tollgate_rules::document::Consistency;
-use tollgate_rules::find_calendar;
+use tollgate_rules::{find_calendar, rule_digest};
 use tollgate_store::{
     ExpiringRefund, Op, OpOutcome, Refund, RefundOnce, Store, StoreError, StoreErrorKind,
 };
@@ -93,12 +93,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         call: Option<[u8; 16]>,
         out: &mut [u8],
     ) -> Option<usize> {
-        if !self.store().is_shared() || decision.degraded.is_some() {
+        if !self.store().is_shared() || decision.parts.degraded.is_some() {
             return None;
         }
         let mut claim = ClaimWriter { out, len: 0 };
         claim.byte(FORMAT)?;
-        claim.push(&decision.now.as_micros().to_le_bytes())?;
+        claim.push(&decision.parts.now.as_micros().to_le_bytes())?;
         claim.push(&self.store().naming().to_le_bytes())?;
         claim.number(decision.revision().number)?;
         claim.bytes(decision.tier().map(str::as_bytes))?;
@@ -111,7 +111,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         }
         let (mut last_subject, mut is_empty) = (None, true);
         for (rule, charge, result) in decision.reported_charges() {
-            let (report, mode) = (&result.outcome.report, result.outcome.mode);
+            let (report, mode) = (&result.report, result.mode);
             let Charge { key, limit, cost, .. } = charge;
             if rule.consistency == Consistency::Local {
                 return None;
@@ -151,9 +151,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             .charges
             .iter()
             .map(|ClaimedCharge { rule_id, subject, rest, group, limit, units, lasts, .. }| {
+                let named = (*rule_id, rule_digest(rule_id));
+                let key = Key::of_digest(&self.hasher, named, subject, rest);
                 ExpiringRefund {
                     refund: Refund {
-                        key: Key::new(&self.hasher, rule_id, subject, rest).in_group(*group),
+                        key: key.in_group(*group),
                         limit,
                         units: *units,
                         charged_at: Some(claim.charged_at),
@@ -250,6 +252,7 @@ impl<'a> RefundClaim<'a> {
                 window: limit.refill_time_at(self.charged_at),
                 cost: units,
                 report,
+                surplus: 0,
             };
             ClaimedOutcome { rule_id: charge.rule_id, limit, state: charge.state, outcome }
         })

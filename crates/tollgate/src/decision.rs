@@ -1,14 +1,18 @@
 //! The result of a check, from the arithmetic to the entry points.
 
+mod reused;
+
 use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::Guard;
 use smallvec::SmallVec;
-use tollgate_core::{Limit, Micros, Mode, Outcome, Timestamp, Verdict};
-use tollgate_rules::{Plan, Policy, Revision, Rule};
+use tollgate_core::{Limit, Micros, Mode, Outcome, Report, Timestamp, Verdict, Vote};
+use tollgate_rules::document::{Consistency, OnStoreFailure};
+use tollgate_rules::{Plan, Planned, Policy, Revision, Rule};
 use tollgate_store::StoreErrorKind;
 
+use self::reused::Reused;
 use crate::snapshot::Snapshot;
 use crate::soft::SoftState;
 
@@ -17,6 +21,12 @@ use crate::soft::SoftState;
 pub struct Decision {
     /// A guard, not a pointer: counting references would be a write to memory that all threads share.
     pub(crate) snapshot: Guard<Arc<Snapshot>>,
+    pub(crate) parts: Reused,
+}
+
+/// What a decision consists of, besides the policy that it was made by.
+#[derive(Clone)]
+pub(crate) struct DecisionParts {
     pub(crate) plan: Plan,
     pub(crate) verdict: Verdict,
     pub(crate) reason: DecisionReason,
@@ -80,12 +90,26 @@ pub enum Refusal {
     StoreUnavailable,
 }
 
-/// The outcome of a rule and the index of its charge in the plan.
+/// The result of one charge, as small as a verdict allows: every check writes it, and few of them are asked for the
+/// outcome, which follows from it, the plan and the policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RuleResult {
+    /// The index of the charge in the plan.
     pub(crate) line: usize,
-    pub(crate) outcome: Outcome,
+    /// The most that can be in use.
+    pub(crate) limit: u64,
+    pub(crate) report: Report,
+    pub(crate) mode: Mode,
+    pub(crate) admitted: bool,
     pub(crate) soft: SoftState,
+}
+
+impl RuleResult {
+    #[inline]
+    pub(crate) const fn vote(&self) -> Vote<'_> {
+        let Self { limit, report, mode, admitted, .. } = self;
+        Vote { mode: *mode, admitted: *admitted, limit: *limit, report }
+    }
 }
 
 /// One rule's part in a decision.
@@ -141,20 +165,40 @@ impl RuleOutcome<'_> {
     }
 }
 
-impl Decision {
-    /// A decision that has not been made yet.
-    #[inline]
-    pub(crate) fn pending(snapshot: Guard<Arc<Snapshot>>, now: Timestamp) -> Self {
+impl Default for DecisionParts {
+    fn default() -> Self {
         Self {
-            snapshot,
             plan: Plan::default(),
             verdict: Verdict::default(),
             reason: DecisionReason::NoRule,
             degraded: None,
-            asked_at: now,
-            now,
+            asked_at: Timestamp::default(),
+            now: Timestamp::default(),
             results: SmallVec::new(),
         }
+    }
+}
+
+impl DecisionParts {
+    /// Forgets what it was about.
+    #[inline]
+    fn clear(&mut self) {
+        self.plan.clear();
+        self.verdict = Verdict::default();
+        self.reason = DecisionReason::NoRule;
+        self.degraded = None;
+        if self.results.spilled() {
+            self.results = SmallVec::new();
+        }
+        self.results.clear();
+    }
+}
+
+impl Decision {
+    /// A decision that has not been made yet.
+    #[inline]
+    pub(crate) fn pending(snapshot: Guard<Arc<Snapshot>>, now: Timestamp) -> Self {
+        Self { snapshot, parts: Reused::at(now) }
     }
 
     /// A decision that is to be kept: a guard that lives long would slow others down.
@@ -164,17 +208,17 @@ impl Decision {
 
     /// Whether the request is allowed.
     #[must_use]
-    pub const fn is_allowed(&self) -> bool {
-        self.verdict.admitted
+    pub fn is_allowed(&self) -> bool {
+        self.parts.verdict.admitted
     }
 
     /// Why it was refused; `None` if it was allowed.
     #[must_use]
-    pub const fn refusal(&self) -> Option<Refusal> {
+    pub fn refusal(&self) -> Option<Refusal> {
         if self.is_allowed() {
             return None;
         }
-        Some(match self.reason {
+        Some(match self.parts.reason {
             DecisionReason::DenyListed { .. }
             | DecisionReason::MissingIdentifier { .. }
             | DecisionReason::NoRule => Refusal::Denied,
@@ -187,38 +231,48 @@ impl Decision {
     /// How many counters were charged.
     #[must_use]
     pub fn charged(&self) -> usize {
-        let is_charged = |result: &&RuleResult| result.outcome.admitted && result.outcome.cost > 0;
-        if self.is_allowed() { self.results.iter().filter(is_charged).count() } else { 0 }
+        let is_charged = |result: &&RuleResult| result.admitted && self.is_costly(result);
+        if self.is_allowed() { self.parts.results.iter().filter(is_charged).count() } else { 0 }
     }
 
     /// Why the request is allowed or refused.
     #[must_use]
-    pub const fn reason(&self) -> &DecisionReason {
-        &self.reason
+    pub fn reason(&self) -> &DecisionReason {
+        &self.parts.reason
     }
 
-    /// Every rule that applied, in order of precedence.
+    /// How many rules apply of which nothing is known, since the request was refused, or passed, without them.
+    #[must_use]
+    pub fn unread(&self) -> usize {
+        self.parts.plan.planned().len().saturating_sub(self.parts.results.len())
+    }
+
+    /// Every rule that applied and was counted, in order of precedence.
     pub fn outcomes(&self) -> impl Iterator<Item = RuleOutcome<'_>> {
-        self.results.iter().filter_map(|result| self.named(result))
+        self.parts.results.iter().filter_map(|result| self.named(result))
     }
 
     /// The rule that is reported: for a refused request the one with the longest wait, for an allowed one the one
     /// with the least left. `None` if no enforced rule applied.
     #[must_use]
     pub fn binding(&self) -> Option<RuleOutcome<'_>> {
-        self.named(self.results.get(self.verdict.binding?)?)
+        self.named(self.parts.results.get(self.parts.verdict.binding?)?)
     }
 
     /// The first shadow rule or candidate that would have refused the request; `None` if there is none, or nothing was to be
     /// charged.
     #[must_use]
     pub fn would_refuse(&self) -> Option<RuleOutcome<'_>> {
+        self.all_that_would_refuse().next()
+    }
+
+    /// Every shadow rule and candidate that would have refused the request, in order of precedence. Of several views or
+    /// charges, one may be there several times.
+    pub fn all_that_would_refuse(&self) -> impl Iterator<Item = RuleOutcome<'_>> {
         let refuses = |result: &&RuleResult| {
-            !result.outcome.admitted
-                && result.outcome.mode == Mode::Shadow
-                && result.outcome.cost > 0
+            !result.admitted && result.mode == Mode::Shadow && self.is_costly(result)
         };
-        self.named(self.results.iter().find(refuses)?)
+        self.parts.results.iter().filter(refuses).filter_map(|result| self.named(result))
     }
 
     /// Whether a request that exceeds this shadow rule is counted for it. A candidate is for what would be refused
@@ -227,58 +281,73 @@ impl Decision {
         self.is_allowed() || !self.snapshot.policy.rules().get(rule).is_some_and(Rule::is_candidate)
     }
 
-    fn named(&self, result: &RuleResult) -> Option<RuleOutcome<'_>> {
-        let rule = self.snapshot.policy.rules().get(result.outcome.rule)?;
-        let planned = self.plan.planned().get(result.line)?;
-        let (subject, limit) = (planned.subject, planned.limit(rule));
-        Some(RuleOutcome { rule, state: result.soft, outcome: result.outcome, subject, limit })
+    /// The charge that a result is of.
+    #[inline]
+    pub(crate) fn planned(&self, result: &RuleResult) -> Option<&Planned> {
+        self.parts.plan.planned().get(result.line)
     }
 
-    /// The largest cost that would still be admitted; `None` if no enforced rule applied.
+    fn is_costly(&self, result: &RuleResult) -> bool {
+        self.planned(result).is_some_and(|planned| planned.cost > 0)
+    }
+
+    fn named(&self, result: &RuleResult) -> Option<RuleOutcome<'_>> {
+        let planned = self.planned(result)?;
+        let rule = self.snapshot.policy.rules().get(planned.rule)?;
+        let mut outcome = planned.outcome(rule, self.parts.now, result.admitted, result.report);
+        let (subject, limit) = (planned.subject, planned.limit(rule));
+        if self.parts.degraded.is_some() {
+            outcome.surplus = fallback_surplus(rule, limit);
+        }
+        Some(RuleOutcome { rule, state: result.soft, outcome, subject, limit })
+    }
+
+    /// What is left of the limit of the rule that is reported, which is the largest cost that would still be admitted;
+    /// `None` if no enforced rule applied. Without its store, a node may admit more.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
-        self.binding().map(|binding| binding.outcome.report.remaining)
+        self.binding().map(|binding| binding.outcome.remaining())
     }
 
     /// How long until the same request would pass. `None`: it is allowed, it never will pass, or it was not a limit
     /// that refused it.
     #[must_use]
     pub fn retry_after(&self) -> Option<Micros> {
-        if let DecisionReason::Banned { until, .. } = self.reason {
-            return Some(until.since(self.now));
+        if let DecisionReason::Banned { until, .. } = self.parts.reason {
+            return Some(until.since(self.parts.now));
         }
         self.binding().and_then(|binding| binding.outcome.report.retry_after)
     }
 
     /// How long an allowed request is delayed.
     #[must_use]
-    pub const fn delay(&self) -> Option<Micros> {
-        self.verdict.delay
+    pub fn delay(&self) -> Option<Micros> {
+        self.parts.verdict.delay
     }
 
     /// How close the client is to its limits: the highest state of all enforced rules.
     #[must_use]
     pub fn state(&self) -> SoftState {
-        let enforced = self.results.iter().filter(|result| result.outcome.mode != Mode::Shadow);
+        let enforced = self.parts.results.iter().filter(|result| result.mode != Mode::Shadow);
         enforced.map(|result| result.soft).max().unwrap_or_default()
     }
 
     /// Why the shared store did not count, if it failed.
     #[must_use]
-    pub const fn degraded(&self) -> Option<StoreErrorKind> {
-        self.degraded
+    pub fn degraded(&self) -> Option<StoreErrorKind> {
+        self.parts.degraded
     }
 
     /// The tier that the request was checked in.
     #[must_use]
     pub fn tier(&self) -> Option<&str> {
-        self.plan.tier()
+        self.parts.plan.tier()
     }
 
     /// The rule that refused without counting: it banned the client, lacks its identifier, or fails closed.
     #[must_use]
     pub fn refuser(&self) -> Option<&Rule> {
-        match self.reason {
+        match self.parts.reason {
             DecisionReason::MissingIdentifier { rule }
             | DecisionReason::Banned { rule, .. }
             | DecisionReason::StoreUnavailable { rule } => self.policy().rules().get(rule),
@@ -303,20 +372,29 @@ impl Decision {
 
     /// The time of the decision.
     #[must_use]
-    pub const fn now(&self) -> Timestamp {
-        self.now
+    pub fn now(&self) -> Timestamp {
+        self.parts.now
     }
+}
+
+/// By how much the limit of a rule on this node is larger than its own while the shared store is away.
+#[cold]
+pub(crate) fn fallback_surplus(rule: &Rule, limit: &Limit) -> u64 {
+    let is_scaled =
+        rule.on_store_failure == OnStoreFailure::Local && rule.consistency != Consistency::Local;
+    let scaled = || limit.scaled(rule.fallback_factor).capacity();
+    if is_scaled { scaled().saturating_sub(limit.capacity()) } else { 0 }
 }
 
 /// Omits keys: they may be secrets.
 impl fmt::Debug for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decision")
-            .field("verdict", &self.verdict)
-            .field("reason", &self.reason)
-            .field("degraded", &self.degraded)
+            .field("verdict", &self.parts.verdict)
+            .field("reason", &self.parts.reason)
+            .field("degraded", &self.parts.degraded)
             .field("revision", &self.revision())
-            .field("results", &self.results)
+            .field("results", &self.parts.results)
             .finish_non_exhaustive()
     }
 }

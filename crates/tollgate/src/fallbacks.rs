@@ -10,12 +10,12 @@ impl Decision {
     /// rules are not counted.
     #[cold]
     pub(crate) fn record_fallbacks(&self) {
-        let closed_by = match self.reason {
+        let closed_by = match self.parts.reason {
             DecisionReason::StoreUnavailable { rule } => Some(rule),
             _ => None,
         };
         let rules = self.snapshot.policy.rules();
-        for planned in self.plan.planned().iter().filter(|planned| planned.cost > 0) {
+        for planned in self.parts.plan.planned().iter().filter(|planned| planned.cost > 0) {
             let Some(rule) = rules.get(planned.rule) else { continue };
             let Some(stats) = self.snapshot.stats.get(planned.rule) else { continue };
             if rule.consistency == Consistency::Local {

@@ -85,7 +85,7 @@ impl Decision {
                 .fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
         };
         let rules = self.snapshot.policy.rules();
-        self.plan.charges(rules).fold(OFFSET, |hash, Charge { key, limit, cost, .. }| {
+        self.parts.plan.charges(rules).fold(OFFSET, |hash, Charge { key, limit, cost, .. }| {
             let consistency =
                 rules.find_counter(key.rule).map(|rule| rule.consistency == Consistency::Local);
             let texts = [key.rule.as_bytes(), key.subject, key.rest];

@@ -1,5 +1,6 @@
 //! The only place where a request is checked: plan, settle, decide, record.
 
+use std::mem;
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
@@ -14,8 +15,8 @@ use tollgate_store::{IdempotencyKey, MemoryStore, Store};
 use crate::builder::{InvalidPolicy, LimiterBuilder, Unmatched};
 use crate::checked::{Checked, Promise};
 use crate::clock::{Clock, SystemClock};
-use crate::decision::{Decision, DecisionReason, RuleResult};
-use crate::explain::Explained;
+use crate::decision::{Decision, DecisionParts, DecisionReason, RuleResult, fallback_surplus};
+use crate::explain::{Explained, record_keys};
 use crate::penalty::{Banning, Penalties};
 use crate::settler::{SettleResult, Settled, Settler};
 use crate::snapshot::Snapshot;
@@ -96,7 +97,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Plans a decision in place: it is large, and copies of it are measurable.
     #[inline]
     fn plan(&self, decision: &mut Decision, target: CheckTarget<'_>) {
-        let Decision { snapshot, plan, asked_at: now, .. } = decision;
+        let Decision { snapshot, parts } = decision;
+        let DecisionParts { plan, asked_at: now, .. } = &mut **parts;
         target.plan_into(plan, &snapshot.policy, *now, &self.hasher);
         self.refuse_unmatched(plan, target);
     }
@@ -125,16 +127,18 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             Checked::Pending(_) => true,
         };
         if !is_settled {
-            checked = self.settle_later(checked, is_recorded);
+            self.settle_later(&mut checked, is_recorded);
         }
         checked
     }
 
     /// Settles a decision that has its plan, once it is awaited.
     #[cold]
-    fn settle_later<'s>(&'s self, checked: Checked<'s, S>, is_recorded: bool) -> Checked<'s, S> {
-        let Checked::Ready(mut decision) = checked else { return checked };
-        match self.this.upgrade() {
+    fn settle_later<'s>(&'s self, checked: &mut Checked<'s, S>, is_recorded: bool) {
+        let Checked::Ready(decision) = checked else { return };
+        let pending = Decision::pending(self.snapshot.load(), decision.parts.asked_at);
+        let mut decision = mem::replace(decision, pending);
+        *checked = match self.this.upgrade() {
             Some(this) => Checked::uncancelled(async move {
                 this.settle(&mut decision, is_recorded).await;
                 decision
@@ -143,7 +147,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 self.settle(&mut decision, is_recorded).await;
                 decision
             }),
-        }
+        };
     }
 
     /// Explains whether a request would pass, whether each rule applies and why, what is left of those that do, and
@@ -159,13 +163,14 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         scope: ExplainScope,
     ) -> Promise<'_, Explained, S> {
         let mut peek = self.planned(CheckTarget::Request(&Peek(request)));
-        let (policy, now) = (&peek.snapshot.policy, peek.asked_at);
+        let (policy, now) = (&peek.snapshot.policy, peek.parts.asked_at);
         let explanation = policy.explain_within(request, now, scope);
         let plan = policy.plan(&[request], now, &self.hasher);
         Promise::run(self.store(), async move {
             self.settle(&mut peek, true).await;
             let tried = self.dry_run(&peek, &plan).await;
-            Explained::new(explanation, &peek, &tried)
+            let keys = record_keys(self.store(), &plan, peek.snapshot.policy.rules());
+            Explained::new(explanation, &peek, &tried, &keys)
         })
     }
 
@@ -175,11 +180,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             return Vec::new();
         }
         let rules = peek.snapshot.policy.rules();
-        let results = self.settler.dry_run(plan, rules, peek.asked_at).await;
+        let results = self.settler.dry_run(plan, rules, peek.parts.asked_at).await;
         let results = plan.planned().iter().zip(results.unwrap_or_default());
         let outcome = |(planned, line): (&Planned, ChargeResult)| {
             let rule = rules.get(planned.rule)?;
-            Some(planned.outcome(rule, peek.now, line.admitted, line.report))
+            Some(planned.outcome(rule, peek.parts.now, line.admitted, line.report))
         };
         results.filter_map(outcome).collect()
     }
@@ -228,7 +233,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         decision: &Decision,
         idempotency: Option<&IdempotencyKey<'_>>,
     ) -> SettleResult {
-        let Decision { snapshot, plan, asked_at: now, .. } = decision;
+        let Decision { snapshot, parts } = decision;
+        let DecisionParts { plan, asked_at: now, .. } = &**parts;
         if !plan.is_to_be_counted() {
             return SettleResult::Settled(Settled::default());
         }
@@ -238,7 +244,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// Settles a decision without waiting; `false`: that is not possible, and nothing was charged.
     #[inline]
     pub(crate) fn try_settle(&self, decision: &mut Decision, is_recorded: bool) -> bool {
-        let Decision { snapshot, plan, asked_at: now, .. } = &*decision;
+        let Decision { snapshot, parts } = &*decision;
+        let DecisionParts { plan, asked_at: now, .. } = &**parts;
         let mut settled = Settled::default();
         if plan.is_to_be_counted()
             && !self.settler.try_settle(plan, snapshot.policy.rules(), *now, &mut settled)
@@ -254,37 +261,35 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// Counts the outcome of each rule. A rule that fitted while another refused is not counted, nor is a peek.
     pub(crate) fn record(&self, decision: &Decision) {
-        if let DecisionReason::Banned { rule, .. } = decision.reason {
+        if let DecisionReason::Banned { rule, .. } = decision.parts.reason {
             decision.record_ban(rule);
         }
-        for RuleResult { line, outcome, soft } in &decision.results {
-            let Some(stats) = decision.snapshot.stats.get(outcome.rule) else { continue };
-            if outcome.cost == 0 {
-                continue;
-            }
-            match (outcome.admitted, outcome.mode) {
+        for result in &decision.parts.results {
+            let Some(planned) = decision.planned(result).filter(|it| it.cost > 0) else { continue };
+            let Some(stats) = decision.snapshot.stats.get(planned.rule) else { continue };
+            match (result.admitted, result.mode) {
                 (true, _) if !decision.is_allowed() => continue,
                 (true, _) => stats.count(Event::Admitted),
                 (false, Mode::Shadow) => {
-                    if decision.is_would_refuse_counted(outcome.rule) {
+                    if decision.is_would_refuse_counted(planned.rule) {
                         stats.count(Event::WouldRefuse);
                     }
                 }
                 (false, _) => {
                     stats.count(Event::Refused);
-                    let rule = decision.snapshot.policy.rules().get(outcome.rule);
+                    let rule = decision.snapshot.policy.rules().get(planned.rule);
                     if let Some(rule) = rule.filter(|rule| rule.penalty.is_some()) {
-                        self.note_refusal(decision, *line, rule);
+                        self.note_refusal(decision, result.line, rule);
                     }
                 }
             }
-            match soft {
-                SoftState::Warning if outcome.admitted => stats.count(Event::Warned),
-                SoftState::Throttled if outcome.admitted => stats.count(Event::Delayed),
+            match result.soft {
+                SoftState::Warning if result.admitted => stats.count(Event::Warned),
+                SoftState::Throttled if result.admitted => stats.count(Event::Delayed),
                 SoftState::Normal | SoftState::Warning | SoftState::Throttled => {}
             }
         }
-        if decision.degraded.is_some() {
+        if decision.parts.degraded.is_some() {
             decision.record_fallbacks();
         }
     }
@@ -294,7 +299,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     pub(crate) fn conclude(&self, decision: &mut Decision, settled: &Settled) {
         let refused = Verdict { admitted: false, binding: None, delay: None };
         let allowed = Verdict { admitted: true, ..refused };
-        let Decision { snapshot, plan, results, .. } = decision;
+        let Decision { snapshot, parts } = decision;
+        let DecisionParts { plan, results, .. } = &mut **parts;
         let (verdict, reason) = match &plan.admission {
             Admission::Allowed { reason } => {
                 (allowed, DecisionReason::AllowListed { reason: reason.clone() })
@@ -315,15 +321,15 @@ impl<S: Store, C: Clock> Limiter<S, C> {
                 None if plan.planned().is_empty() => (allowed, DecisionReason::NoRule),
                 None => {
                     self.rule_results(snapshot, plan, settled, results);
-                    (decide(results.iter().map(|result| &result.outcome)), DecisionReason::Rules)
+                    (decide(results.iter().map(RuleResult::vote)), DecisionReason::Rules)
                 }
             },
         };
-        decision.verdict = verdict;
-        decision.reason = reason;
-        decision.degraded = settled.degraded;
-        if !decision.results.is_empty() {
-            decision.now = settled.settlement.now;
+        decision.parts.verdict = verdict;
+        decision.parts.reason = reason;
+        decision.parts.degraded = settled.degraded;
+        if !decision.parts.results.is_empty() {
+            decision.parts.now = settled.settlement.now;
         }
     }
 
@@ -336,13 +342,14 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         settled: &Settled,
         results: &mut SmallVec<[RuleResult; 4]>,
     ) {
-        let (rules, now) = (snapshot.policy.rules(), settled.settlement.now);
-        let mut join = |line: usize, planned: &Planned, result: &ChargeResult| {
+        let (rules, is_degraded) = (snapshot.policy.rules(), settled.degraded.is_some());
+        let mut join = |line: usize, planned: &Planned, settled: &ChargeResult| {
             let Some(rule) = rules.get(planned.rule) else { return };
-            let outcome = planned.outcome(rule, now, result.admitted, result.report);
-            let delays = planned.limit(rule).delays();
-            let soft = self.warned.update(rule.soft, &outcome, delays, planned.fingerprint());
-            results.push(RuleResult { line, outcome, soft });
+            let surplus = if is_degraded { fallback_surplus(rule, planned.limit(rule)) } else { 0 };
+            let soft = self.warned.update(rule, planned, settled, surplus);
+            let (limit, mode) = (planned.limit(rule).capacity(), planned.mode);
+            let ChargeResult { admitted, report, .. } = *settled;
+            results.push(RuleResult { line, limit, report, mode, admitted, soft });
         };
         // Nearly always all of them.
         if let Some(all) = settled.in_order() {
@@ -372,7 +379,7 @@ impl Decision {
     fn record_ban(&self, rule: usize) {
         let costs = |planned: &Planned| planned.rule == rule && planned.cost > 0;
         if let Some(stats) = self.snapshot.stats.get(rule)
-            && self.plan.planned().iter().any(costs)
+            && self.parts.plan.planned().iter().any(costs)
         {
             stats.count(Event::Banned);
         }

@@ -11,7 +11,7 @@ use arc_swap::Guard;
 use tollgate_core::{Micros, Mode, Report, Timestamp, decide};
 use tollgate_rules::{Admission, Plan, Restored};
 
-use crate::decision::{Decision, DecisionReason, RuleResult};
+use crate::decision::{Decision, DecisionParts, DecisionReason, RuleResult};
 use crate::snapshot::Snapshot;
 use crate::soft::SoftState;
 
@@ -34,19 +34,11 @@ impl Decision {
         if self.pack(&mut packed).is_some() {
             return Receipt(ReceiptForm::Packed(Arc::clone(&self.snapshot), packed));
         }
-        let mut whole = Self {
-            snapshot: Guard::from_inner(Arc::clone(&self.snapshot)),
-            plan: self.plan.clone(),
-            verdict: self.verdict,
-            reason: self.reason.clone(),
-            degraded: self.degraded,
-            asked_at: self.asked_at,
-            now: self.now,
-            results: self.results.clone(),
-        };
+        let snapshot = Guard::from_inner(Arc::clone(&self.snapshot));
+        let mut whole = Self { snapshot, parts: self.parts.clone() };
         // A refusal has nothing to refund, and its keys may be as long as headers are.
         if !self.is_allowed() {
-            whole.plan.forget_keys();
+            whole.parts.plan.forget_keys();
         }
         Receipt(ReceiptForm::Whole(Box::new(whole)))
     }
@@ -54,7 +46,8 @@ impl Decision {
     /// Writes the decision; `None` if it does not fit, or has rare content.
     #[inline]
     fn pack(&self, packed: &mut Packed) -> Option<()> {
-        let Self { snapshot, plan, reason, degraded, asked_at, now, results, .. } = self;
+        let Self { snapshot, parts } = self;
+        let DecisionParts { plan, reason, degraded, asked_at, now, results, .. } = &**parts;
         let is_ordinary = *reason == DecisionReason::Rules
             && degraded.is_none()
             && plan.admission == Admission::Judge
@@ -71,11 +64,10 @@ impl Decision {
             if planned.own_limit.is_some() {
                 return None;
             }
-            let Report { remaining, retry_after, reset_after, next_after, delay } =
-                result.outcome.report;
+            let Report { remaining, retry_after, reset_after, next_after, delay } = result.report;
             packed.number(planned.rule as u64)?;
             packed.number(planned.subject as u64)?;
-            packed.byte(marks(planned.mode, result.soft, result.outcome.admitted))?;
+            packed.byte(marks(planned.mode, result.soft, result.admitted))?;
             packed.number(planned.cost)?;
             packed.fixed(planned.fingerprint())?;
             let is_kept = self.is_allowed();
@@ -125,16 +117,18 @@ impl Decision {
             let report = Report { remaining, retry_after, reset_after, next_after, delay };
             result.push((admitted, soft, report));
         }
-        decision.plan = Plan::restore(tier.flatten(), restored);
+        let parts = &mut *decision.parts;
+        parts.plan = Plan::restore(tier.flatten(), restored);
         let rules = snapshot.policy.rules();
-        for (line, (planned, result)) in decision.plan.planned().iter().zip(result).enumerate() {
+        for (line, (planned, result)) in parts.plan.planned().iter().zip(result).enumerate() {
             let (admitted, soft, report) = result;
-            let outcome = planned.outcome(rules.get(planned.rule)?, now, admitted, report);
-            decision.results.push(RuleResult { line, outcome, soft });
+            let limit = planned.limit(rules.get(planned.rule)?).capacity();
+            let mode = planned.mode;
+            parts.results.push(RuleResult { line, limit, report, mode, admitted, soft });
         }
-        decision.verdict = decide(decision.results.iter().map(|result| &result.outcome));
-        decision.reason = DecisionReason::Rules;
-        decision.now = now;
+        parts.verdict = decide(parts.results.iter().map(RuleResult::vote));
+        parts.reason = DecisionReason::Rules;
+        parts.now = now;
         Some(decision)
     }
 }
@@ -177,8 +171,11 @@ impl Receipt {
         match &self.0 {
             ReceiptForm::Packed(..) => 0,
             ReceiptForm::Whole(decision) => {
-                let results = size_of_val(decision.results.as_slice());
-                size_of::<Decision>() + results + decision.plan.heap_bytes()
+                let results = size_of_val(decision.parts.results.as_slice());
+                size_of::<Decision>()
+                    + size_of::<DecisionParts>()
+                    + results
+                    + decision.parts.plan.heap_bytes()
             }
         }
     }

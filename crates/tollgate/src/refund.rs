@@ -52,15 +52,15 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             let Charge { key, limit, cost, .. } = charge;
             let price = price(rule, cost);
             if price < cost {
-                let (units, charged_at) = (cost - price, Some(decision.now));
+                let (units, charged_at) = (cost - price, Some(decision.parts.now));
                 refunds.push(Refund { key, limit, units, charged_at });
             } else if price > cost {
                 debits.push(Charge { cost: price - cost, mode: Mode::Debit, ..charge });
             }
         }
-        let was_degraded = decision.degraded.is_some();
+        let was_degraded = decision.parts.degraded.is_some();
         let refunded =
-            self.settler.refund(&refunds, rules, was_degraded, decision.asked_at, now).await;
+            self.settler.refund(&refunds, rules, was_degraded, decision.parts.asked_at, now).await;
         let debited = self.settler.debit(&debits, rules, was_degraded, now).await;
         refunded.and(debited)
     }
@@ -74,10 +74,12 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self,
         target: impl Into<CheckTarget<'t>>,
     ) -> Promise<'_, Result<usize, StoreError>, S> {
-        let Decision { snapshot, plan, asked_at: now, .. } = self.planned(target.into());
+        let decision = self.planned(target.into());
         Promise::run(self.store(), async move {
-            let rules = snapshot.policy.rules();
-            let refunds: SmallVec<[Refund<'_>; 4]> = plan
+            let (rules, now) = (decision.snapshot.policy.rules(), decision.parts.asked_at);
+            let refunds: SmallVec<[Refund<'_>; 4]> = decision
+                .parts
+                .plan
                 .charges(rules)
                 .map(|Charge { key, limit, cost, .. }| Refund {
                     key,
@@ -100,10 +102,11 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self,
         target: impl Into<CheckTarget<'t>>,
     ) -> Promise<'_, Result<usize, StoreError>, S> {
-        let Decision { snapshot, plan, .. } = self.planned(target.into());
+        let decision = self.planned(target.into());
         Promise::run(self.store(), async move {
-            let rules = snapshot.policy.rules();
-            let banned = self.lift_planned(&plan, &snapshot.policy);
+            let (policy, plan) = (&decision.snapshot.policy, &decision.parts.plan);
+            let rules = policy.rules();
+            let banned = self.lift_planned(plan, policy);
             let mut keys: SmallVec<[_; 4]> = plan.charges(rules).map(|charge| charge.key).collect();
             let counters = keys.len();
             keys.extend(banned.iter().filter_map(|Offence { rule_id, subject }| {
@@ -133,10 +136,10 @@ impl Decision {
         &self,
     ) -> impl Iterator<Item = (&Rule, Charge<'_>, &RuleResult)> {
         let rules = self.snapshot.policy.rules();
-        let admitted = self.results.iter().filter(|result| result.outcome.admitted);
+        let admitted = self.parts.results.iter().filter(|result| result.admitted);
         admitted.filter(|_| self.is_allowed()).filter_map(|result| {
-            let charge = self.plan.charge(result.line, rules)?;
-            Some((rules.get(result.outcome.rule)?, charge, result))
+            let charge = self.parts.plan.charge(result.line, rules)?;
+            Some((rules.get(self.planned(result)?.rule)?, charge, result))
         })
     }
 }

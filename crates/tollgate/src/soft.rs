@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use serde::Serialize;
-use tollgate_core::{Micros, Outcome};
-use tollgate_rules::SoftLimit;
+use tollgate_core::{ChargeResult, Micros};
+use tollgate_rules::{Planned, Rule};
 
 /// How close a client is to its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -62,25 +62,28 @@ impl WarningState {
         }
     }
 
-    /// The state of a counter after a request. `delays` says whether its rule delays requests.
+    /// The state of a counter after a request. `rule` is the rule of this charge; `surplus` is by how much the limit that
+    /// was charged is larger than its own.
     #[inline]
     pub(crate) fn update(
         &self,
-        soft: SoftLimit,
-        outcome: &Outcome,
-        delays: bool,
-        fingerprint: u64,
+        rule: &Rule,
+        planned: &Planned,
+        settled: &ChargeResult,
+        surplus: u64,
     ) -> SoftState {
-        let is_delayed = outcome.report.delay.is_some_and(|delay| delay > Micros::ZERO);
-        let is_throttled = if outcome.admitted { is_delayed } else { delays };
+        let (soft, limit, report) = (rule.soft, planned.limit(rule), &settled.report);
+        let is_delayed = report.delay.is_some_and(|delay| delay > Micros::ZERO);
+        let is_throttled = if settled.admitted { is_delayed } else { limit.delays() };
         if is_throttled {
             return SoftState::Throttled;
         }
+        let fingerprint = planned.fingerprint();
         // Some bits of the fingerprint choose the place of a counter, others label it.
         let place = &self.places[usize::try_from(fingerprint).unwrap_or(0) % PLACES];
         let label = u32::try_from(fingerprint >> 32).unwrap_or(0) | 1;
-        let (limit, remaining) = (outcome.limit, outcome.report.remaining);
-        let used = limit.saturating_sub(remaining);
+        let limit = limit.capacity();
+        let used = limit.saturating_sub(report.remaining.saturating_sub(surplus));
         let is_warned = || place.load(Ordering::Relaxed) == label;
         if limit > 0 && is_at_least(used, limit, soft.warn_at) {
             if !is_warned() {

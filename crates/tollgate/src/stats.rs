@@ -1,11 +1,14 @@
 //! Counts the outcomes of each rule. Counts belong to the rule's id and survive a change of policy.
 
-use std::cell::Cell;
+mod stripe;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 use tollgate_rules::{Rule, RuleSet};
+
+use self::stripe::{STRIPES, Stripe};
 
 /// How often one rule admitted, refused, warned, since the limiter has the rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -54,8 +57,6 @@ pub(crate) enum Event {
 }
 
 const EVENTS: usize = 6;
-/// How many threads count admissions without sharing a cache line.
-const STRIPES: usize = 16;
 /// The same for other events, which are less frequent.
 const RARE_STRIPES: usize = 4;
 /// How many counts share a cache line.
@@ -81,14 +82,14 @@ struct CounterBlock {
 /// Striped, so that threads seldom write to the same cache line.
 #[derive(Debug, Default)]
 struct RareCounters {
-    stripes: [Stripe; RARE_STRIPES],
+    stripes: [EventCounts; RARE_STRIPES],
     /// So rare that threads may share them.
     fallbacks: [AtomicU64; FALLBACKS],
 }
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Stripe([AtomicU64; EVENTS]);
+struct EventCounts([AtomicU64; EVENTS]);
 
 impl CounterBlock {
     fn new(rules: usize) -> Self {
@@ -101,32 +102,18 @@ impl CounterBlock {
     }
 }
 
-thread_local! {
-    static STRIPE: Cell<Option<usize>> = const { Cell::new(None) };
-}
-
-/// Threads take stripes in turn.
-#[inline]
-fn stripe() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    STRIPE.with(|stripe| {
-        stripe.get().unwrap_or_else(|| {
-            let taken = NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES;
-            stripe.set(Some(taken));
-            taken
-        })
-    })
-}
-
 impl RuleCounters {
     #[inline]
     pub(crate) fn count(&self, event: Event) {
         let Self { block, place } = self;
-        let count = match event {
-            Event::Admitted => &block.admitted[stripe() * block.row + place],
-            _ => &block.rare[*place].stripes[stripe() % RARE_STRIPES].0[event as usize],
-        };
-        count.fetch_add(1, Ordering::Relaxed);
+        let stripe = Stripe::of_this_thread();
+        match event {
+            Event::Admitted => stripe.add_one(&block.admitted[stripe.row() * block.row + place]),
+            _ => {
+                let stripes = &block.rare[*place].stripes[stripe.row() % RARE_STRIPES];
+                stripes.0[event as usize].fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 
     pub(crate) fn count_fallback(&self, fallback: Fallback) {

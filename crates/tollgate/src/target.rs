@@ -101,4 +101,8 @@ impl Attributes for Peek<'_> {
     fn cost(&self) -> u64 {
         0
     }
+
+    fn api_key_digest(&self) -> Option<&str> {
+        self.0.api_key_digest()
+    }
 }

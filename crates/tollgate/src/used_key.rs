@@ -46,13 +46,13 @@ impl Decision {
     pub(crate) fn first_shared_subject(&self) -> Option<&[u8]> {
         let rules = self.snapshot.policy.rules();
         let is_shared = |line: &usize| {
-            let planned = self.plan.planned().get(*line);
+            let planned = self.parts.plan.planned().get(*line);
             let rule = planned.and_then(|planned| rules.get(planned.rule));
             rule.is_some_and(|rule| rule.consistency != Consistency::Local)
         };
-        let is_counted = self.is_allowed() && self.plan.is_to_be_counted();
-        let line = (0..self.plan.planned().len()).find(is_shared).filter(|_| is_counted)?;
-        self.plan.charge(line, rules).map(|charge| charge.key.subject)
+        let is_counted = self.is_allowed() && self.parts.plan.is_to_be_counted();
+        let line = (0..self.parts.plan.planned().len()).find(is_shared).filter(|_| is_counted)?;
+        self.parts.plan.charge(line, rules).map(|charge| charge.key.subject)
     }
 }
 

@@ -39,7 +39,7 @@ const READERS: usize = 4;
 /// How many connections may be closing at the same time.
 const MAX_CLOSING: usize = 1024;
 /// How long a process that ends waits for connections in use, and then for those that are closing.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = CALL_TIMEOUT;
 
 pub(crate) struct DatabaseConnections {
     url: CatalogUrl,

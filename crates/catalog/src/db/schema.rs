@@ -13,7 +13,7 @@ use crate::db::rule_windows::fill_windows;
 use crate::error::CatalogError;
 
 /// The migration from each version to the next.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 12] = [
     include_str!("migrations/1_policy.sql"),
     include_str!("migrations/2_access.sql"),
     include_str!("migrations/3_decisions.sql"),
@@ -24,6 +24,8 @@ const MIGRATIONS: [&str; 10] = [
     include_str!("migrations/8_updated.sql"),
     include_str!("migrations/9_fleet.sql"),
     DECISION_IDS,
+    DECISION_CLIENTS,
+    DECISION_RULES,
 ];
 
 /// The tables of the decision log. In SQLite they are in a separate file.
@@ -31,6 +33,15 @@ const DECISION_LOG: &str = include_str!("migrations/7_decision_log.sql");
 
 /// The index of the decision log by id.
 const DECISION_IDS: &str = include_str!("migrations/10_decision_ids.sql");
+
+/// The columns of the decision log by which a client is found that has another name.
+const DECISION_CLIENTS: &str = include_str!("migrations/11_decision_clients.sql");
+
+/// The table of the decision log by which decisions of further rules are found.
+const DECISION_RULES: &str = include_str!("migrations/12_decision_rules.sql");
+
+/// The migrations that concern the decision log alone.
+const LOG_MIGRATIONS: [&str; 4] = [DECISION_LOG, DECISION_IDS, DECISION_CLIENTS, DECISION_RULES];
 
 /// The version of the schema that this program works with.
 pub const NEWEST_SCHEMA: u64 = MIGRATIONS.len() as u64;
@@ -61,9 +72,12 @@ pub(crate) async fn prepare_decision_log(
 ) -> Result<(), sqlx::Error> {
     const IS_THERE: &str = "SELECT count(*) FROM sqlite_master WHERE name = $1";
     connection.begin().await?;
-    for (made_by, script) in
-        [("tollgate_decision_total", DECISION_LOG), ("tollgate_decision_log_by_id", DECISION_IDS)]
-    {
+    for (made_by, script) in [
+        ("tollgate_decision_total", DECISION_LOG),
+        ("tollgate_decision_log_by_id", DECISION_IDS),
+        ("tollgate_decision_log_by_ip", DECISION_CLIENTS),
+        ("tollgate_decision_rules", DECISION_RULES),
+    ] {
         let is_there = connection.row(IS_THERE, values![made_by]).await?;
         if is_there.map_or(Ok(0), |row| row.count(0))? == 0 {
             connection.run_script(script).await?;
@@ -148,7 +162,8 @@ async fn migrate_within(
     let mut digested = 0;
     for (version, migration) in (1_u64..).zip(MIGRATIONS) {
         if version > before && version <= target {
-            if connection.is_postgres() || ![DECISION_LOG, DECISION_IDS].contains(&migration) {
+            let is_of_log = LOG_MIGRATIONS.contains(&migration);
+            if connection.is_postgres() || !is_of_log {
                 connection.run_script(migration).await?;
             }
             if version == DIGESTS {

@@ -17,8 +17,8 @@ use crate::log::{actors, resets};
 pub struct AuditFilter {
     /// Those of entries of this tenant only.
     pub tenant: Option<String>,
-    /// Those by this token, or part of the program.
-    pub actor: Option<String>,
+    /// Those by any of these tokens or parts of the program; empty for all.
+    pub actors: Vec<String>,
     /// Those about this kind.
     pub kind: Option<AuditKind>,
     /// All but those about tokens.
@@ -257,16 +257,18 @@ impl AuditFilter {
         limit: usize,
     ) -> (String, Vec<Value>) {
         let (mut conditions, mut values) = (Vec::new(), Vec::new());
+        let Self { tenant, actors, kind, without_tokens, entry, since, until } = self;
+        if !actors.is_empty() {
+            values.extend(actors.iter().map(|actor| Value::from(actor.as_str())));
+            let places: Vec<String> = (1..=values.len()).map(|at| format!("${at}")).collect();
+            conditions.push(format!("actor IN ({})", places.join(", ")));
+        }
         let mut add = |condition: &str, value: Value| {
             values.push(value);
             conditions.push(condition.replace("$?", &format!("${}", values.len())));
         };
-        let Self { tenant, actor, kind, without_tokens, entry, since, until } = self;
         if let Some(tenant) = tenant.as_deref() {
             add("tenant = $?", tenant.into());
-        }
-        if let Some(actor) = actor.as_deref() {
-            add("actor = $?", actor.into());
         }
         if let Some(AuditKind::Entry(kind)) = kind {
             add("kind = $?", kind.name().into());

@@ -1,6 +1,7 @@
 //! How the decision log is written, and kept within its bounds: in all, and so that a flood of one client does
 //! not push out the records of others.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -14,18 +15,24 @@ use crate::db::disk_space::{LogSpace, room_beside};
 use crate::db::schema::prepare_decision_log;
 use crate::db::url::CatalogUrl;
 use crate::error::CatalogError;
-use crate::log::decisions::{COLUMNS, DecisionFilter, LoggedDecision, storable};
+use crate::log::decisions::{
+    COLUMNS, DecisionFilter, LoggedDecision, OtherIdentifiers, other_rules, storable,
+};
 use tollgate_core::Timestamp;
 
 /// How many rows a statement inserts.
 const INSERTED_ROWS: usize = 100;
-const INSERTED_COLUMNS: usize = 8;
+const INSERTED_COLUMNS: usize = 10;
 /// How often records are removed to make room for a batch.
 const MAX_TRIMS: usize = 8;
 /// A client that takes more than this part of a full log loses its oldest records first.
 const CLIENT_SHARE: u64 = 100;
 /// What a row takes besides its texts: times, ids and the entries of five indexes.
 const ROW_OVERHEAD: usize = 230;
+/// What the entry of one more index takes besides its text: time and id.
+const OTHER_OVERHEAD: usize = 25;
+/// What the row of a further rule takes besides its texts: times and the entries of two indexes.
+const RULE_OVERHEAD: usize = 70;
 
 const TOTAL: &str = "SELECT bytes FROM tollgate_decision_total WHERE only_row = 1";
 const ADD_TO_TOTAL: &str = "UPDATE tollgate_decision_total SET bytes = bytes + $1";
@@ -216,6 +223,11 @@ async fn write(
         let values = chunk.iter().flat_map(LoggedDecision::values).collect();
         let added = connection.rows(&insertion(chunk.len()), values).await?;
         account(connection, &by_client(&added)?, 1).await?;
+        let rules: Vec<[Value; 3]> = chunk.iter().flat_map(LoggedDecision::rules).collect();
+        if !rules.is_empty() {
+            let sql = rule_insertion(rules.len());
+            connection.run(&sql, rules.into_iter().flatten().collect()).await?;
+        }
     }
     connection.commit().await
 }
@@ -289,30 +301,59 @@ async fn account(
 
 /// A statement that inserts so many rows, and returns those that were not there.
 fn insertion(rows: usize) -> String {
+    let rows = places(rows, INSERTED_COLUMNS);
+    format!(
+        "INSERT INTO tollgate_decision_log ({COLUMNS}, bytes, api_key, ip) VALUES {rows} ON CONFLICT DO NOTHING \
+         RETURNING client, bytes"
+    )
+}
+
+/// A statement that inserts so many further rules of decisions.
+fn rule_insertion(rows: usize) -> String {
+    let rows = places(rows, 3);
+    format!(
+        "INSERT INTO tollgate_decision_rules (shadow_rule_id, decided_at, decision_id) VALUES {rows} \
+         ON CONFLICT DO NOTHING"
+    )
+}
+
+/// The places of values for so many rows.
+fn places(rows: usize, columns: usize) -> String {
     let row = |row: usize| {
         let places: Vec<String> =
-            (1..=INSERTED_COLUMNS).map(|at| format!("${}", row * INSERTED_COLUMNS + at)).collect();
+            (1..=columns).map(|at| format!("${}", row * columns + at)).collect();
         format!("({})", places.join(", "))
     };
-    let rows: Vec<String> = (0..rows).map(row).collect();
-    format!(
-        "INSERT INTO tollgate_decision_log ({COLUMNS}, bytes) VALUES {} ON CONFLICT DO NOTHING \
-         RETURNING client, bytes",
-        rows.join(", ")
-    )
+    (0..rows).map(row).collect::<Vec<_>>().join(", ")
 }
 
 impl LoggedDecision {
     /// About how many bytes it takes in the log, with its part of the indexes.
     fn bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let names = self.decision_id.len() + self.client.len();
+        let other = |text: &Option<Cow<'_, str>>| {
+            text.as_ref().map_or(0, |text| OTHER_OVERHEAD + text.len())
+        };
+        let OtherIdentifiers { api_key, ip } = OtherIdentifiers::of(&self.body, &self.client);
+        let names = self.decision_id.len() + self.client.len() + other(&api_key) + other(&ip);
         let names = names + text(&self.rule_id) + text(&self.tenant);
+        let of_rule = |id: &String| RULE_OVERHEAD + id.len() + 2 * self.decision_id.len();
+        let rules: usize = other_rules(&self.body).iter().map(of_rule).sum();
         // Pages of indexes are never quite full.
-        (ROW_OVERHEAD + 2 * names + self.body.len()) * 3 / 2
+        (ROW_OVERHEAD + 2 * names + rules + self.body.len()) * 3 / 2
+    }
+
+    /// The rows of its further rules.
+    fn rules(&self) -> Vec<[Value; 3]> {
+        let rules = other_rules(&self.body);
+        let row = |id: &String| -> [Value; 3] {
+            [storable(id).into(), self.at.as_micros().into(), storable(&self.decision_id).into()]
+        };
+        rules.iter().map(row).collect()
     }
 
     fn values(&self) -> [Value; INSERTED_COLUMNS] {
+        let OtherIdentifiers { api_key, ip } = OtherIdentifiers::of(&self.body, &self.client);
         [
             self.at.as_micros().into(),
             storable(&self.decision_id).into(),
@@ -322,6 +363,8 @@ impl LoggedDecision {
             self.tenant.as_deref().map(storable).into(),
             storable(&self.body).into(),
             (self.bytes() as u64).into(),
+            api_key.as_deref().map(storable).into(),
+            ip.as_deref().map(storable).into(),
         ]
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 use tokio::time::timeout;
-use tollgate_rules::Revision;
+use tollgate_rules::{Problem, Revision};
 
 use crate::catalog::{Catalog, Version, set_version};
 use crate::db::connections::CALL_TIMEOUT;
@@ -87,7 +87,7 @@ impl Catalog {
     /// Reads everything.
     ///
     /// # Errors
-    /// The database cannot be reached, or it holds an invalid policy.
+    /// The database cannot be reached, or it holds a policy that is invalid, or that Redis cannot count if it is to.
     pub fn view(&self) -> BoxFuture<'_, Result<View, CatalogError>> {
         Box::pin(async move {
             let mut lease = self.connections.to_read().await?;
@@ -110,8 +110,33 @@ impl Catalog {
             self.in_time(connection.commit()).await?;
             lease.give_back();
             let view = builder.finish(version).map_err(CatalogError::Invalid);
-            view.map_err(|error| self.unreadable(&error))
+            let view = view.map_err(|error| self.unreadable(&error))?;
+            if self.policy_bounds.for_redis {
+                self.check_countable(view.uncountable_in_redis())?;
+            }
+            Ok(view)
         })
+    }
+
+    /// The snapshot after an update, unless the store of this node cannot count it: a node with another store may have
+    /// written it.
+    ///
+    /// # Errors
+    /// The result would be an invalid policy.
+    pub fn follow_view(&self, view: &View, update: &Update) -> Result<View, CatalogError> {
+        let next = view.apply(update).map_err(CatalogError::Invalid)?;
+        // What this process wrote was validated.
+        if update.compiled.is_none() && self.policy_bounds.for_redis {
+            self.check_countable(next.uncountable_since(&update.changes))?;
+        }
+        Ok(next)
+    }
+
+    fn check_countable(&self, uncountable: Vec<Problem>) -> Result<(), CatalogError> {
+        if uncountable.is_empty() {
+            return Ok(());
+        }
+        Err(self.unreadable(&CatalogError::Invalid(uncountable)))
     }
 
     /// Replaces this catalog by a copy of another one, in one transaction.

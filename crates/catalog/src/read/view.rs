@@ -109,6 +109,31 @@ impl View {
         Ok(next)
     }
 
+    /// What of the policy cannot be counted in Redis.
+    #[must_use]
+    pub fn uncountable_in_redis(&self) -> Vec<Problem> {
+        let source = source_of(&self.rules, &self.tiers);
+        let mut problems = tollgate_rules::uncountable_in_redis(&source, &self.policy);
+        problems.extend(tollgate_rules::overrides_uncountable_in_redis(&self.policy));
+        problems
+    }
+
+    /// What of the policy cannot be counted in Redis since these changes.
+    pub(crate) fn uncountable_since(&self, changes: &[Change]) -> Vec<Problem> {
+        if changes.iter().any(|it| it.kind == Kind::Rule) {
+            return self.uncountable_in_redis();
+        }
+        // Of several changes of an override the last counts.
+        let changes = last_of_each(changes);
+        let overrides = changes.iter().filter_map(|change| match change.after.as_deref() {
+            Some(Entry::Override(exception)) => Some(exception.clone()),
+            _ => None,
+        });
+        let document =
+            PolicyDocument { overrides: overrides.collect(), ..PolicyDocument::default() };
+        tollgate_rules::uncountable_in_redis(&Source::from_document(document), &self.policy)
+    }
+
     /// Replaces or removes an entry, unless it is one of the directory.
     fn put(&mut self, kind: Kind, name: &str, entry: Option<&Entry>) {
         let name = || name.to_owned();
@@ -184,11 +209,18 @@ fn compile(
     rules: &BTreeMap<String, RuleDocument>,
     tiers: &BTreeMap<String, TierDocument>,
 ) -> Result<Policy, Vec<Problem>> {
-    Policy::compile(&Source::from_document(PolicyDocument {
+    Policy::compile(&source_of(rules, tiers))
+}
+
+fn source_of(
+    rules: &BTreeMap<String, RuleDocument>,
+    tiers: &BTreeMap<String, TierDocument>,
+) -> Source {
+    Source::from_document(PolicyDocument {
         rules: rules.values().cloned().collect(),
         tiers: tiers.values().cloned().collect(),
         ..PolicyDocument::default()
-    }))
+    })
 }
 
 /// What a change means to the directory of a policy.

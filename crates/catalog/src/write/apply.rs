@@ -120,12 +120,36 @@ impl Catalog {
         let row = connection.row(sql, values![rule_id]).await.map_err(failed)?;
         match row.map_or(Ok(0), |row| row.count(0)).map_err(failed)? {
             0 => Ok(()),
-            1 => Err(CatalogError::InUse(format!(
-                "an override is an exception from the rule {rule_id}: remove it first"
-            ))),
-            count => Err(CatalogError::InUse(format!(
-                "{count} overrides are exceptions from the rule {rule_id}: remove them first"
-            ))),
+            count => {
+                let sql = "SELECT identifier_type, identifier FROM tollgate_overrides \
+                    WHERE rule_id = $1 ORDER BY entry LIMIT 1";
+                let row = connection.row(sql, values![rule_id]).await.map_err(failed)?;
+                let client = match row {
+                    Some(row) => {
+                        client_name(&row.text(0).map_err(failed)?, &row.text(1).map_err(failed)?)
+                    }
+                    None => String::new(),
+                };
+                Err(CatalogError::InUse(match count {
+                    1 => format!(
+                        "an override is an exception from the rule {rule_id}, for {client}: remove it first"
+                    ),
+                    count => format!(
+                        "{count} overrides are exceptions from the rule {rule_id}, the first for {client}: remove \
+                         them first"
+                    ),
+                }))
+            }
         }
     }
+}
+
+/// A client by its types and identifiers, each a text or a list of texts: `tenant acme, user_id bob`.
+fn client_name(types: &str, identifiers: &str) -> String {
+    let parts = |text: &str| {
+        serde_json::from_str::<Vec<String>>(text).unwrap_or_else(|_| vec![text.to_owned()])
+    };
+    let (types, identifiers) = (parts(types), parts(identifiers));
+    let pairs = types.iter().zip(&identifiers).map(|(kind, value)| format!("{kind} {value}"));
+    pairs.collect::<Vec<_>>().join(", ")
 }

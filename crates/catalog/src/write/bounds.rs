@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tollgate_rules::Problem;
 use tollgate_rules::document::RuleDocument;
+use tollgate_rules::{Policy, Problem, beyond_tenant_in_redis};
 
 use crate::db::database::{DatabaseConnection, values};
 use crate::db::url::CatalogUrl;
-use crate::entry::Entry;
 use crate::entry::change::Change;
 use crate::entry::kind::Kind;
+use crate::entry::{Entry, without_list};
 use crate::error::CatalogError;
 use crate::write::Author;
 
@@ -133,6 +133,51 @@ pub(crate) async fn check_tenant(
         }
     }
     Ok(())
+}
+
+/// Checks that rules which administrators of a tenant write leave room for those of operators in the records of Redis. A
+/// change that takes no more room is never refused.
+pub(crate) async fn check_records(
+    connection: &mut DatabaseConnection,
+    url: &CatalogUrl,
+    author: &Author,
+    changes: &[Change],
+    policy: &Policy,
+) -> Result<(), CatalogError> {
+    let Some(tenant) = author.tenant.as_deref() else { return Ok(()) };
+    let grown: Vec<&RuleDocument> = changes.iter().filter_map(grown).collect();
+    if grown.is_empty() {
+        return Ok(());
+    }
+    let failed = |error: sqlx::Error| CatalogError::from_database(url, &error);
+    let sql = "SELECT body FROM tollgate_rules WHERE author_tenant = $1";
+    let mut rules = Vec::new();
+    for row in connection.rows(sql, values![tenant]).await.map_err(failed)? {
+        let body = row.text(0).map_err(failed)?;
+        if let Entry::Rule(rule) = Entry::parse(Kind::Rule, &body).map_err(CatalogError::Invalid)?
+            && grown.iter().all(|it| it.rule_id != rule.rule_id)
+        {
+            rules.push(*rule);
+        }
+    }
+    // The last ones are refused.
+    rules.extend(grown.into_iter().cloned());
+    let found = beyond_tenant_in_redis(rules, policy);
+    let found: Vec<Problem> = found.into_iter().map(|it| without_list(it, "rules")).collect();
+    if found.is_empty() { Ok(()) } else { Err(CatalogError::Invalid(found)) }
+}
+
+/// The rule after a change that may take more room than before.
+fn grown(change: &Change) -> Option<&RuleDocument> {
+    let Some(Entry::Rule(after)) = change.after.as_deref() else { return None };
+    let Some(Entry::Rule(before)) = change.before.as_deref() else { return Some(&**after) };
+    let (before, after): (&RuleDocument, &RuleDocument) = (before, after);
+    let counts_alike = before.identifier_type == after.identifier_type
+        && before.applies_to.endpoints == after.applies_to.endpoints
+        && before.consistency == after.consistency;
+    let has_no_more = (before.candidate.is_some() || after.candidate.is_none())
+        && (before.penalty.is_some() || after.penalty.is_none());
+    (!counts_alike || !has_no_more).then_some(after)
 }
 
 const RULES: &[Kind] = &[Kind::Rule];

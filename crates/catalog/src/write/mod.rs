@@ -79,6 +79,8 @@ pub enum Intent {
     Rollback {
         /// The revision.
         to: u64,
+        /// Only entries of this kind; of all kinds, if there is none.
+        only: Option<Kind>,
         /// The revision that the catalog has to be at; any, if there is none.
         revision: Option<u64>,
     },
@@ -108,6 +110,9 @@ impl Intent {
     /// What the history says beside the changes.
     fn note(&self) -> Option<String> {
         match self {
+            Self::Rollback { to, only: Some(kind), .. } => {
+                Some(format!("rollback of {}s to revision {to}", kind.name()))
+            }
             Self::Rollback { to, .. } => Some(format!("rollback to revision {to}")),
             _ => None,
         }
@@ -323,6 +328,11 @@ impl Catalog {
         bounds::check_tenant(connection, self.url(), bounds, author, &changes).await?;
         let compiled =
             validate_policy::check(connection, self.url(), &changes, self.policy_bounds).await?;
+        if let Some(policy) = &compiled
+            && self.policy_bounds.for_redis
+        {
+            bounds::check_records(connection, self.url(), author, &changes, policy).await?;
+        }
         let (actor, role) = (author.actor.as_str(), author.role.as_str());
         let address = author.address.as_deref();
         let revision = values![number, stamp, now.as_micros(), actor, role, address, note];

@@ -1,5 +1,6 @@
 //! Who may change an entry: operators all of them, administrators of a tenant those that they wrote themselves.
 
+use tollgate_rules::Problem;
 use tollgate_rules::document::OverrideDocument;
 
 use crate::db::database::{DatabaseConnection, values};
@@ -18,6 +19,10 @@ const REPLACING: &str = "SELECT entry, body, author_tenant FROM tollgate_rules \
 
 /// The longest name of a tenant that begins ids of rules, in bytes: an id has 100.
 const MAX_PREFIX: usize = 60;
+
+/// The content types of refusals by rules that administrators of a tenant write.
+const TENANT_CONTENT_TYPES: [&str; 3] =
+    ["application/json", "application/problem+json", "text/plain"];
 
 /// Which tenant a rule belongs to, and administrators of which tenant wrote it.
 #[derive(Default)]
@@ -39,10 +44,8 @@ pub(crate) fn check_new_rule_id(
     is_taken: bool,
 ) -> Result<(), CatalogError> {
     let Some(tenant) = &author.tenant else { return Ok(()) };
-    let prefix = rule_prefix(tenant);
-    let name = rule_id.strip_prefix(prefix.as_str());
-    // Without another dot: `a.b.c` is a name of the tenant `a.b`, not of `a`.
-    if !name.is_some_and(|name| !name.is_empty() && !name.contains('.')) {
+    if !is_rule_id_of(tenant, rule_id) {
+        let prefix = rule_prefix(tenant);
         return Err(CatalogError::NotYours(format!(
             "the rule {rule_id} is not one of the tenant {tenant}: a new rule needs a rule_id \
              `{prefix}NAME`, with no dot in NAME"
@@ -56,9 +59,18 @@ pub(crate) fn check_new_rule_id(
     Ok(())
 }
 
+/// Whether administrators of a tenant may give this id to a new rule.
+#[must_use]
+pub fn is_rule_id_of(tenant: &str, rule_id: &str) -> bool {
+    let name = rule_id.strip_prefix(rule_prefix(tenant).as_str());
+    // Without another dot: `a.b.c` is a name of the tenant `a.b`, not of `a`.
+    name.is_some_and(|name| !name.is_empty() && !name.contains('.'))
+}
+
 /// What ids of rules begin with that administrators of a tenant make: the tenant and a dot. A tenant that
 /// cannot be part of a `rule_id` has a digest in its place.
-fn rule_prefix(tenant: &str) -> String {
+#[must_use]
+pub fn rule_prefix(tenant: &str) -> String {
     let accepted = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-');
     if tenant.len() <= MAX_PREFIX && tenant.bytes().all(accepted) {
         return format!("{tenant}.");
@@ -105,6 +117,7 @@ pub(crate) async fn settle(
                 return Err(not_yours(tenant, change));
             }
             may_change(tenant, change)?;
+            check_refusal(change)?;
             for rule_id in change.after.iter().flat_map(|entry| loosened(entry)) {
                 let rule = rule_owner(connection, url, rule_id, changes).await?;
                 check_loosened(tenant, change, rule_id, &rule)?;
@@ -192,6 +205,22 @@ fn may_change(tenant: &str, change: &Change) -> Result<(), CatalogError> {
         ))),
         Kind::Tier | Kind::Client | Kind::ApiKey | Kind::Token => Err(not_yours(tenant, change)),
     }
+}
+
+/// Refuses a rule of a tenant whose refusals browsers could show as pages of the operators' service.
+fn check_refusal(change: &Change) -> Result<(), CatalogError> {
+    let Some(Entry::Rule(rule)) = change.after.as_deref() else { return Ok(()) };
+    let refusal = rule.refusal.as_ref();
+    let Some(text) = refusal.and_then(|it| it.content_type.as_deref()) else { return Ok(()) };
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    if TENANT_CONTENT_TYPES.iter().any(|it| it.eq_ignore_ascii_case(essence)) {
+        return Ok(());
+    }
+    let message = "only operators write rules that refuse with this content type: the text could be a page, \
+                   which browsers show in the name of the service";
+    let advice = format!("use {}", TENANT_CONTENT_TYPES.join(", "));
+    let problem = Problem::new("refusal.content_type", message).with_advice(advice);
+    Err(CatalogError::Invalid(vec![Problem { rule: Some(change.name.clone()), ..problem }]))
 }
 
 /// The rules that an entry changes for some or all clients.

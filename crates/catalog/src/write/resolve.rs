@@ -43,7 +43,9 @@ impl Catalog {
                 let put = |ban| Edit::Put { entry: Entry::Ban(ban), expect: Expect::Anything };
                 bans.map(put).collect()
             }
-            Intent::Rollback { to, .. } => self.rollback_edits(connection, author, to).await?,
+            Intent::Rollback { to, only, .. } => {
+                self.rollback_edits(connection, author, to, only).await?
+            }
             Intent::Begin(entries) => {
                 let puts = entries.into_iter();
                 puts.map(|entry| Edit::Put { entry, expect: Expect::Absent }).collect()

@@ -13,18 +13,22 @@ const LAST_AUTHOR: &str = "SELECT author_tenant FROM tollgate_changes \
     WHERE kind = $1 AND entry = $2 ORDER BY revision DESC LIMIT 1";
 
 impl Catalog {
-    /// The edits of a rollback. Administrators of a tenant roll back the entries that they wrote or removed last;
+    /// The edits of a rollback, of one kind of entries if that is given. Administrators of a tenant roll back the entries that they wrote or removed last;
     /// what operators did since then stays.
     pub(crate) async fn rollback_edits(
         &self,
         connection: &mut DatabaseConnection,
         author: &Author,
         revision: u64,
+        only: Option<Kind>,
     ) -> Result<Vec<Edit>, CatalogError> {
         let tenant = author.tenant.as_deref();
         let bodies = self.bodies_at(connection, tenant, revision).await?;
         let mut edits = Vec::with_capacity(bodies.len());
         for ((kind, name), body) in bodies {
+            if only.is_some_and(|only| only != kind) {
+                continue;
+            }
             if let Some(tenant) = tenant
                 && !self.is_last_author(connection, tenant, kind, &name).await?
             {

@@ -89,7 +89,13 @@ async fn lost_entries(
         let names: Vec<String> = names.collect::<Result<_, _>>().map_err(failed)?;
         let verb = if count == 1 { format!("1 {noun} is") } else { format!("{count} {noun}s are") };
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        uses.push(format!("{verb} in the tier {tier}: {}", listed(&names, count)));
+        // Until a tier is declared, a client can be in any; from then on, in those that are declared.
+        let why = if lost.removed.contains(tier.as_str()) {
+            ""
+        } else {
+            ", which has to be declared too, since other names are no tiers once one is declared"
+        };
+        uses.push(format!("{verb} in the tier {tier}{why}: {}", listed(&names, count)));
     }
     Ok(uses)
 }

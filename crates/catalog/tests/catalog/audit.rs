@@ -85,11 +85,11 @@ async fn records_are_found_by_every_filter() {
         )
         .await;
         check(
-            AuditFilter { actor: Some("ada".to_owned()), ..any() },
+            AuditFilter { actors: vec!["ada".to_owned()], ..any() },
             &[all[0], all[3], all[5], all[6]],
         )
         .await;
-        check(AuditFilter { actor: Some("penalties".to_owned()), ..any() }, &[ban]).await;
+        check(AuditFilter { actors: vec!["penalties".to_owned()], ..any() }, &[ban]).await;
         check(AuditFilter { kind: Some(Kind::Tier.into()), ..any() }, &["3.0 tier a"]).await;
         let entry = AuditFilter { entry: Some("a".to_owned()), ..any() };
         check(entry.clone(), &["5.0 rule a", "3.0 tier a", "2.0 rule a", "1.0 rule a"]).await;
@@ -98,7 +98,7 @@ async fn records_are_found_by_every_filter() {
         check(AuditFilter { until: Some(later(10)), ..any() }, &all[4..]).await;
         check(AuditFilter { since: Some(later(5)), until: Some(later(15)), ..any() }, &all[3..5])
             .await;
-        check(AuditFilter { actor: Some("unknown".to_owned()), ..any() }, &[]).await;
+        check(AuditFilter { actors: vec!["unknown".to_owned()], ..any() }, &[]).await;
     })
     .await;
 }
@@ -142,7 +142,7 @@ async fn resets_are_logged_among_changes_and_make_no_revision() {
         check_found(&desk, &entry, &[all[3], all[5]]).await;
         let tenant = AuditFilter { tenant: Some("acme".to_owned()), ..any() };
         check_found(&desk, &tenant, &[all[2]]).await;
-        let actor = AuditFilter { actor: Some("ada".to_owned()), ..counters };
+        let actor = AuditFilter { actors: vec!["ada".to_owned()], ..counters };
         check_found(&desk, &actor, &[all[0], all[3], all[5]]).await;
         let between = AuditFilter { since: Some(later(2)), until: Some(later(4)), ..any() };
         check_found(&desk, &between, &all[2..5]).await;

@@ -79,3 +79,30 @@ async fn a_tenant_cannot_grow_without_bound() {
     })
     .await;
 }
+
+/// A tenant's rules and their candidates took all places of a record, so that operators could write none for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_of_a_tenant_leave_room_for_operators_in_redis() {
+    everywhere(async |place| {
+        let bounds = PolicyBounds { for_redis: true, ..PolicyBounds::default() };
+        let mut desk = TestCatalog::open_for(place, bounds).await;
+        desk.author = tenant_admin("acme");
+        let tried = |at: usize, limit: u64| {
+            let fields = json!({"tenant": "acme", "limit": limit, "candidate": {"limit": 5}});
+            put(Kind::Rule, &rule(&format!("acme.r{at}"), &fields))
+        };
+        let all = (0..24).map(|at| tried(at, 10)).collect();
+        desk.check(Intent::Edits(all), "+rule acme.r0, ..").await;
+        let refused = "invalid: rule acme.a, identifier_type: Redis keeps the counters of at most 48 rules ..";
+        let one_more = || put(Kind::Rule, &rule("acme.a", &json!({"tenant": "acme"})));
+        desk.check(Intent::Edits(vec![one_more()]), refused).await;
+        desk.check(Intent::Edits(vec![tried(3, 20)]), "~rule acme.r3").await;
+        desk.author = admin();
+        let own = put(Kind::Rule, &rule("operators", &json!({"tenant": "acme"})));
+        desk.check(Intent::Edits(vec![own]), "+rule operators").await;
+        desk.author = tenant_admin("acme");
+        desk.check(Intent::Edits(vec![remove(Kind::Rule, "acme.r3")]), "-rule acme.r3").await;
+        desk.check(Intent::Edits(vec![one_more()]), "+rule acme.a").await;
+    })
+    .await;
+}

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
 use tollgate_catalog::{
-    Catalog, DecisionAction, DecisionFilter, DecisionPlace, Kind, LoggedDecision,
+    Catalog, ClientFilter, DecisionAction, DecisionFilter, DecisionPlace, Kind, LoggedDecision,
 };
 use tollgate_core::Timestamp;
 
@@ -67,25 +67,150 @@ async fn decisions_are_found_by_every_filter() {
             }
         };
         let text = |text: &str| Some(text.to_owned());
+        let client = |name: &str| Some(ClientFilter::any(name));
         check(any(), &[4, 3, 2, 1, 0]).await;
         let id = Some(records[1].decision_id.clone());
         check(DecisionFilter { decision_id: id, ..any() }, &[3]).await;
         check(DecisionFilter { decision_id: text("d"), ..any() }, &[]).await;
-        check(DecisionFilter { client: text("alice"), ..any() }, &[3, 1, 0]).await;
-        check(DecisionFilter { client: text("alic"), ..any() }, &[]).await;
+        check(DecisionFilter { client: client("alice"), ..any() }, &[3, 1, 0]).await;
+        check(DecisionFilter { client: client("alic"), ..any() }, &[]).await;
         check(DecisionFilter { rule_id: text("per_ip"), ..any() }, &[4, 3]).await;
-        check(DecisionFilter { action: Some(Refused), ..any() }, &[4, 0]).await;
-        check(DecisionFilter { action: Some(Denied), ..any() }, &[2]).await;
+        check(DecisionFilter { actions: vec![Refused], ..any() }, &[4, 0]).await;
+        check(DecisionFilter { actions: vec![Denied], ..any() }, &[2]).await;
+        check(DecisionFilter { actions: vec![Denied, Refused], ..any() }, &[4, 2, 0]).await;
         check(DecisionFilter { tenant: text("acme"), ..any() }, &[4]).await;
         check(DecisionFilter { since: Some(later(3)), ..any() }, &[4, 3]).await;
         check(DecisionFilter { until: Some(later(3)), ..any() }, &[2, 1, 0]).await;
         let some = DecisionFilter { since: Some(later(1)), until: Some(later(4)), ..any() };
         check(some.clone(), &[3, 2, 1]).await;
-        check(DecisionFilter { client: text("alice"), ..some }, &[3, 1]).await;
-        let refused = DecisionFilter { action: Some(Refused), ..any() };
+        check(DecisionFilter { client: client("alice"), ..some }, &[3, 1]).await;
+        let refused = DecisionFilter { actions: vec![Refused], ..any() };
         check(DecisionFilter { rule_id: text("per_user"), ..refused }, &[0]).await;
     })
     .await;
+}
+
+/// A client used to be found by its first identifier only: the refusals of an address were not, if they had a user.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_is_found_by_each_of_its_identifiers() {
+    everywhere(async |place| {
+        let desk = TestCatalog::open(place).await;
+        let of = |number: u64, client: &str, identifiers: serde_json::Value| {
+            let body = json!({"cost": 1, "identifiers": identifiers}).to_string();
+            LoggedDecision { body, ..decision(number, DecisionAction::Refused, client, "r") }
+        };
+        let mut records = vec![
+            of(
+                0,
+                "eve",
+                json!({"user_id": "eve", "ip": "192.0.2.7", "api_key": "sha256:8254c329a928"}),
+            ),
+            of(1, "192.0.2.7", json!({"ip": "192.0.2.7"})),
+            of(2, "eve", json!({"tenant": "eve"})),
+            of(3, "192.0.2.7", json!({"user_id": "192.0.2.7"})),
+            of(4, "x", json!({"user_id": "x", "header:x": "\"ip\":\"192.0.2.7\""})),
+        ];
+        records[2].tenant = Some("eve".to_owned());
+        desk.catalog.log_decisions(&records, u64::MAX).await.expect("kept");
+        let check = async |kind: Option<&str>, value: &str, expected: &[u64]| {
+            let client = ClientFilter { kind: kind.map(str::to_owned), value: value.to_owned() };
+            let filter = DecisionFilter { client: Some(client), ..DecisionFilter::default() };
+            for limit in [1, 2, 100] {
+                let found = read(&desk.catalog, &filter, limit).await;
+                assert_eq!(numbers(&found), expected, "{limit} at a time, {filter:?}");
+            }
+        };
+        check(None, "eve", &[2, 0]).await;
+        check(Some("user_id"), "eve", &[0]).await;
+        check(Some("tenant"), "eve", &[2]).await;
+        check(None, "192.0.2.7", &[3, 1, 0]).await;
+        check(Some("ip"), "192.0.2.7", &[1, 0]).await;
+        check(Some("user_id"), "192.0.2.7", &[3]).await;
+        check(None, "sha256:8254c329a928", &[0]).await;
+        check(Some("api_key"), "sha256:8254c329a928", &[0]).await;
+        check(Some("api_key"), "eve", &[]).await;
+    })
+    .await;
+}
+
+/// A decision used to be found by the first of several shadow rules only.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_is_found_by_every_rule_that_would_have_refused_it() {
+    everywhere(async |place| {
+        let desk = TestCatalog::open(place).await;
+        let of = |number: u64, client: &str, rule_id: &str, others: &[&str]| {
+            let body = json!({"cost": 1, "also_would_refuse": others}).to_string();
+            let decision = decision(number, DecisionAction::WouldRefuse, client, rule_id);
+            LoggedDecision { body, ..decision }
+        };
+        let records = [
+            of(0, "ann", "watch", &["api~candidate", "third"]),
+            of(1, "ann", "api~candidate", &[]),
+            of(2, "bob", "watch", &["api~candidate"]),
+            of(3, "bob", "watch", &[]),
+            of(4, "ann", "api~candidate", &["api~candidate"]),
+        ];
+        // What is logged twice is there once.
+        for _ in 0..2 {
+            desk.catalog.log_decisions(&records, u64::MAX).await.expect("kept");
+        }
+        let check = async |rule_id: &str, client: Option<&str>, expected: &[u64]| {
+            let filter = DecisionFilter {
+                rule_id: Some(rule_id.to_owned()),
+                client: client.map(ClientFilter::any),
+                ..DecisionFilter::default()
+            };
+            for limit in [1, 2, 100] {
+                let found = read(&desk.catalog, &filter, limit).await;
+                assert_eq!(numbers(&found), expected, "{limit} at a time, {filter:?}");
+            }
+        };
+        check("watch", None, &[3, 2, 0]).await;
+        check("api~candidate", None, &[4, 2, 1, 0]).await;
+        check("api~candidate", Some("ann"), &[4, 1, 0]).await;
+        check("third", None, &[0]).await;
+        check("third", Some("bob"), &[]).await;
+        // The further rules are removed with their decisions.
+        desk.catalog.forget_decisions(later(2), 100).await.expect("done");
+        check("third", None, &[]).await;
+        check("api~candidate", None, &[4, 2]).await;
+        let mut raw = place.raw_at(&place.url().decision_log()).await;
+        let rows = raw.texts("SELECT CAST(count(*) AS TEXT) FROM tollgate_decision_rules").await;
+        assert_eq!(rows, ["2"]);
+    })
+    .await;
+}
+
+/// The file of the log has no version: what is missing in that of an earlier version is added.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_file_of_an_earlier_version_is_searched_by_every_identifier() {
+    let place = Place::file();
+    let by_ip = |number: u64| {
+        let body = json!({"identifiers": {"user_id": "eve", "ip": "192.0.2.7"}}).to_string();
+        LoggedDecision { body, ..decision(number, DecisionAction::Refused, "eve", "r") }
+    };
+    let desk = TestCatalog::open(&place).await;
+    desk.catalog.log_decisions(&[by_ip(0)], u64::MAX).await.expect("kept");
+    drop(desk);
+    let mut raw = place.raw_at(&place.url().decision_log()).await;
+    for sql in [
+        "DROP TABLE tollgate_decision_rules",
+        "DROP INDEX tollgate_decision_log_by_ip",
+        "DROP INDEX tollgate_decision_log_by_api_key",
+        "ALTER TABLE tollgate_decision_log DROP COLUMN ip",
+        "ALTER TABLE tollgate_decision_log DROP COLUMN api_key",
+    ] {
+        raw.run(sql).await;
+    }
+    let catalog = place.catalog();
+    catalog.log_decisions(&[by_ip(1)], u64::MAX).await.expect("kept");
+    let check = async |client: &str, expected: &[u64]| {
+        let client = Some(ClientFilter::any(client));
+        let filter = DecisionFilter { client, ..DecisionFilter::default() };
+        assert_eq!(numbers(&read(&catalog, &filter, 10).await), expected);
+    };
+    check("192.0.2.7", &[1]).await;
+    check("eve", &[1, 0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,7 +240,8 @@ async fn whatever_clients_send_can_be_kept() {
             record.tenant = Some(client.to_owned());
             desk.catalog.log_decisions(&[record], u64::MAX).await.expect("kept");
             let text = || Some(client.to_owned());
-            let mut filter = DecisionFilter { client: text(), tenant: text(), ..<_>::default() };
+            let mut filter = DecisionFilter { tenant: text(), ..<_>::default() };
+            filter.client = Some(ClientFilter::any(client));
             filter.rule_id = text().filter(|text| !text.is_empty());
             let found = read(&desk.catalog, &filter, 10).await;
             assert_eq!(numbers(&found), [number], "{client:?}");
@@ -191,6 +317,8 @@ fn some_decision() -> impl Strategy<Value = LoggedDecision> {
     let name = || prop::sample::select(vec!["a", "b", "c"]);
     let parts = (0_u64..30, 0_u64..50, 0_usize..4, name(), prop::option::of(name()));
     (parts, prop::option::of(name())).prop_map(|((at, id, action, client, rule_id), tenant)| {
+        // What has the same id has the same rules.
+        let others: &[&str] = [&[][..], &["a"], &["b", "c"]][usize::try_from(id % 3).unwrap_or(0)];
         LoggedDecision {
             at: Timestamp::from_secs(at),
             decision_id: format!("d{id}"),
@@ -198,7 +326,7 @@ fn some_decision() -> impl Strategy<Value = LoggedDecision> {
             rule_id: rule_id.map(str::to_owned),
             client: client.to_owned(),
             tenant: tenant.map(str::to_owned),
-            body: "{}".to_owned(),
+            body: json!({"also_would_refuse": others}).to_string(),
         }
     })
 }
@@ -206,25 +334,34 @@ fn some_decision() -> impl Strategy<Value = LoggedDecision> {
 fn some_filter() -> impl Strategy<Value = DecisionFilter> {
     let name = || prop::option::of(prop::sample::select(vec!["a", "b", "x"]));
     let time = || prop::option::of(0_u64..30);
-    let parts = (name(), name(), name(), prop::option::of(0_usize..4), time(), time());
-    parts.prop_map(|(client, rule_id, tenant, action, since, until)| DecisionFilter {
-        client: client.map(str::to_owned),
+    let actions = prop::sample::subsequence(DecisionAction::ALL.to_vec(), 0..3);
+    let parts = (name(), name(), name(), actions, time(), time());
+    parts.prop_map(|(client, rule_id, tenant, actions, since, until)| DecisionFilter {
+        client: client.map(ClientFilter::any),
         rule_id: rule_id.map(str::to_owned),
         tenant: tenant.map(str::to_owned),
-        action: action.map(|at| DecisionAction::ALL[at]),
+        actions,
         since: since.map(Timestamp::from_secs),
         until: until.map(Timestamp::from_secs),
         ..DecisionFilter::default()
     })
 }
 
+/// The further rules of a decision.
+fn others(record: &LoggedDecision) -> Vec<String> {
+    let body: serde_json::Value = serde_json::from_str(&record.body).expect("JSON");
+    serde_json::from_value(body["also_would_refuse"].clone()).expect("rules")
+}
+
 fn is_wanted(filter: &DecisionFilter, record: &LoggedDecision) -> bool {
-    let DecisionFilter { decision_id, client, rule_id, tenant, action, since, until } = filter;
+    let DecisionFilter { decision_id, client, rule_id, tenant, actions, since, until } = filter;
     decision_id.as_ref().is_none_or(|id| *id == record.decision_id)
-        && client.as_ref().is_none_or(|client| *client == record.client)
-        && rule_id.as_ref().is_none_or(|rule_id| Some(rule_id) == record.rule_id.as_ref())
+        && client.as_ref().is_none_or(|client| client.value == record.client)
+        && rule_id.as_ref().is_none_or(|rule_id| {
+            Some(rule_id) == record.rule_id.as_ref() || others(record).contains(rule_id)
+        })
         && tenant.as_ref().is_none_or(|tenant| Some(tenant) == record.tenant.as_ref())
-        && action.is_none_or(|action| action == record.action)
+        && (actions.is_empty() || actions.contains(&record.action))
         && since.is_none_or(|since| record.at >= since)
         && until.is_none_or(|until| record.at < until)
 }

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::json;
 use tollgate_catalog::{
-    Catalog, DecisionAction, DecisionFilter, Logged, LoggedDecision, NEWEST_SCHEMA,
+    Catalog, ClientFilter, DecisionAction, DecisionFilter, Logged, LoggedDecision, NEWEST_SCHEMA,
 };
 
 use crate::desk::{NOW, TestCatalog, later};
@@ -33,7 +33,8 @@ async fn log(catalog: &Catalog, records: &[LoggedDecision]) {
 }
 
 async fn count_of(catalog: &Catalog, client: &str) -> usize {
-    let filter = DecisionFilter { client: Some(client.to_owned()), ..DecisionFilter::default() };
+    let filter =
+        DecisionFilter { client: Some(ClientFilter::any(client)), ..DecisionFilter::default() };
     catalog.decisions(&filter, None, 100_000).await.expect("a page").len()
 }
 

@@ -66,6 +66,8 @@ const ROWS: [&str; NEWEST_SCHEMA as usize] = [
     "",
     "INSERT INTO tollgate_fleet (only_row, secret) VALUES (1, '0123456789abcdef0123456789abcdef');",
     "",
+    "",
+    "",
 ];
 
 macro_rules! table {
@@ -95,10 +97,12 @@ const OBSTACLES: [(&str, &str, &str); NEWEST_SCHEMA as usize] = [
     ),
     table!("tollgate_fleet"),
     table!("tollgate_decision_log_by_id"),
+    table!("tollgate_decision_log_by_ip"),
+    table!("tollgate_decision_rules"),
 ];
 
 /// How many entries there are with the rows of all versions up to this one.
-const ENTRIES: [usize; NEWEST_SCHEMA as usize] = [6, 8, 8, 9, 9, 9, 9, 9, 9, 9];
+const ENTRIES: [usize; NEWEST_SCHEMA as usize] = [6, 8, 8, 9, 9, 9, 9, 9, 9, 9, 9, 9];
 
 /// A place like the given one, with the tables of that version.
 async fn at_version(place: &Place, version: u64) -> Place {

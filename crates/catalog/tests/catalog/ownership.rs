@@ -179,6 +179,25 @@ async fn an_entry_cannot_change_hands_by_a_detour() {
     .await;
 }
 
+/// The refusals of a tenant's rule were any page, with scripts, on the address of the operators.
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_of_a_tenant_are_no_pages() {
+    everywhere(async |place| {
+        let desk = of_acme(place).await;
+        let refusal = |content_type: &str| {
+            let refusal = json!({"body": "{}", "content_type": content_type});
+            only(patch(Kind::Rule, "acme.own", json!({ "refusal": refusal })))
+        };
+        for page in ["text/html", "image/svg+xml", "application/xhtml+xml; q=application/json"] {
+            desk.check(refusal(page), "invalid: ..").await;
+        }
+        for text in ["application/json", "application/problem+json", "Text/Plain; charset=utf-8"] {
+            desk.check(refusal(text), "~rule acme.own").await;
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_of_a_tenant_prunes_its_own_alone() {
     const PRUNED: [Kind; 4] = [Kind::Rule, Kind::Override, Kind::Blacklist, Kind::Ban];

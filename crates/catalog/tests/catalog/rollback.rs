@@ -10,7 +10,7 @@ use crate::desk::{
 use crate::place::everywhere;
 
 fn rollback(to: u64) -> Intent {
-    Intent::Rollback { to, revision: None }
+    Intent::Rollback { only: None, to, revision: None }
 }
 
 /// The policy at a revision: the bodies of all entries.
@@ -150,7 +150,7 @@ async fn a_rollback_restores_every_revision_and_can_itself_be_undone() {
         .await;
         let (history, _) = desk.catalog.revisions(None, None, 1).await.expect("a list");
         assert_eq!(history[0].note.as_deref(), Some("rollback to revision 2"));
-        let moved = Intent::Rollback { to: 1, revision: Some(newest) };
+        let moved = Intent::Rollback { only: None, to: 1, revision: Some(newest) };
         desk.check(
             moved,
             &format!("moved: the catalog was changed meanwhile: it is at revision {}", newest + 1),

@@ -2,7 +2,7 @@
 //! and nothing is removed that another entry still needs.
 
 use serde_json::{Value as Json, json};
-use tollgate_catalog::{Edit, Intent, Kind, PolicyBounds};
+use tollgate_catalog::{Catalog, ChangesSince, Edit, Intent, Kind, PolicyBounds};
 
 use crate::desk::{TestCatalog, apply, only, patch, put, remove, rule};
 use crate::place::everywhere;
@@ -198,7 +198,9 @@ async fn entries_that_others_refer_to_cannot_be_removed() {
         check(last, "-client [\"user_id\",\"u1\"], -tier free").await;
         check(vec![put(Kind::Client, &client("gold"))], "+client [\"user_id\",\"u1\"]").await;
         let first = vec![put(Kind::Tier, &json!({"tier": "free"}))];
-        check(first, "in use: 1 client is in the tier gold: user_id u1").await;
+        let why =
+            "which has to be declared too, since other names are no tiers once one is declared";
+        check(first, &format!("in use: 1 client is in the tier gold, {why}: user_id u1")).await;
     })
     .await;
 }
@@ -266,6 +268,65 @@ async fn what_redis_cannot_count_is_refused_where_it_counts() {
         let elsewhere = TestCatalog::of(place, crate::desk::admin());
         let larger = only(patch(Kind::Rule, "small", json!({"limit": BEYOND})));
         elsewhere.check(larger, "~rule small").await;
+    })
+    .await;
+}
+
+/// Nodes with other stores wrote it, and a node with Redis put it into force: rules counted together.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_redis_cannot_count_is_not_loaded_where_it_counts() {
+    const BEYOND: u64 = (1 << 40) + 1;
+    everywhere(async |place| {
+        let desk = TestCatalog::open(place).await;
+        let counts_in_redis = PolicyBounds { for_redis: true, ..PolicyBounds::default() };
+        let node = Catalog::new(place.url(), counts_in_redis);
+        let check = async |bad: Vec<Edit>, expected: &[&str], good: Vec<Edit>| {
+            let view = node.view().await.expect("a policy that Redis can count");
+            desk.write(bad).await;
+            let ChangesSince::Changes(update) = node.since(view.version()).await.expect("changes")
+            else {
+                panic!("no changes")
+            };
+            assert!(update.changes.len() < 100);
+            let followed = node.follow_view(&view, &update).expect_err("it cannot be counted");
+            let read = node.view().await.expect_err("it cannot be counted");
+            for error in [followed.to_string(), read.to_string()] {
+                assert!(error.contains("holds an invalid policy"), "{error}");
+                assert!(expected.iter().all(|text| error.contains(text)), "{error}");
+            }
+            desk.catalog.view().await.expect("another store can count it");
+            desk.write(good).await;
+            let ChangesSince::Changes(update) = node.since(view.version()).await.expect("changes")
+            else {
+                panic!("no changes")
+            };
+            node.follow_view(&view, &update).expect("a policy that Redis can count");
+        };
+        let id = |number: usize| format!("many-{number:02}");
+        let many = (0..66).map(|it| put(Kind::Rule, &rule(&id(it), &json!({})))).collect();
+        let fewer = [64, 65].map(|it| remove(Kind::Rule, &id(it))).to_vec();
+        check(many, &["rule many-64", "rule many-65", "at most 64 rules"], fewer).await;
+        // Their counters of refusals have one tag.
+        let penalty = json!({"identifier_type": "ip", "penalty": {"after": 5, "within_seconds": 60, "ban_seconds": 60}});
+        let both = ["rule-1223", "rule-1733"].map(|id| put(Kind::Rule, &rule(id, &penalty)));
+        let one = vec![remove(Kind::Rule, "rule-1733")];
+        check(both.to_vec(), &["refusals by rule-1733", "bans by rule-1223"], one).await;
+        let named = json!({"identifier_type": "ip", "limit": 1000});
+        desk.write(vec![put(Kind::Rule, &rule("by-address", &named))]).await;
+        let exception = |fields: Json| {
+            let client = json!({"rule_id": "by-address", "identifier_type": "ip", "identifier": "10.0.0.1"});
+            let mut body = client.as_object().expect("an object").clone();
+            body.extend(fields.as_object().expect("fields").clone());
+            put(Kind::Override, &Json::from(body))
+        };
+        let (too_much, multiplied) = (json!({"limit": BEYOND}), json!({"multiplier": 1_000_000}));
+        let beyond = "Redis counts exactly up to";
+        let bad = vec![exception(too_much)];
+        check(bad, &[beyond], vec![exception(multiplied)]).await;
+        // The override stays as it is, and its rule gets a larger limit.
+        let larger = |limit: u64| vec![patch(Kind::Rule, "by-address", json!({ "limit": limit }))];
+        let expected = [beyond, "override of by-address"];
+        check(larger(2_000_000_000), &expected, larger(2_000)).await;
     })
     .await;
 }

@@ -49,7 +49,7 @@ Examples:
   tollgate bans lift --rule login --yes
   tollgate bans lift --tenant acme --yes
 
-Bans are lifted on all nodes of a catalog, and the refusals that led to them are forgotten. Nodes with
+Bans are lifted on all nodes of a catalog, and the refusals that led to them are forgotten. Nodes with \
 `--rules FILE` keep separate bans: call each of them.
 
 The exit code is 0, 1 if the server refuses or there is no such ban, 2 if there is no answer.")]

@@ -97,7 +97,7 @@ pub(crate) fn run(command: &ClientsCommand) -> Result<ExitCode, Failure> {
         }
         ClientsCommand::Show(ClientArguments { client, server }) => {
             let missing = format!("{} was put into no tier", client_name::shown(client));
-            show(&CLIENTS, client, &missing, server)
+            show(&CLIENTS, &client_name::query(client), &missing, server)
         }
         ClientsCommand::Add(AddClientArguments { client, tier, dry_run }) => {
             let ClientArguments { client, server } = client;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::client_name::{self, ClientPart, with_query};
+use super::client_name::with_query;
 use super::resource::Resource;
 use crate::arguments::ServerArguments;
 use crate::failure::Failure;
@@ -35,14 +35,24 @@ pub(super) fn list(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the entry of a client, one field a line. `missing` says that there is none.
+/// Prints a list that the server sends as one page.
+pub(super) fn list_whole(
+    resource: &Resource,
+    server: &ServerArguments,
+) -> Result<ExitCode, Failure> {
+    let list = FullList::read_whole(&Remote::new(server)?, resource.path, resource.list)?;
+    print(&if server.json { list.text() } else { resource.render(&list.rows::<Value>()?) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the entry that a query names, one field a line. `missing` says that there is none.
 pub(super) fn show(
     resource: &Resource,
-    client: &[ClientPart],
+    query: &[(&'static str, String)],
     missing: &str,
     server: &ServerArguments,
 ) -> Result<ExitCode, Failure> {
-    let mut parameters = client_name::query(client);
+    let mut parameters = query.to_vec();
     parameters.push(("detail", "true".to_owned()));
     let path = with_query(resource.path, &parameters);
     let list = FullList::read(&Remote::new(server)?, &path, resource.list)?;
@@ -105,13 +115,15 @@ pub(super) fn remove(
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_plan(plan: Fetched<Value>, server: &ServerArguments) -> Result<ExitCode, Failure> {
+/// Prints what would change.
+pub(super) fn print_plan(
+    plan: Fetched<Value>,
+    server: &ServerArguments,
+) -> Result<ExitCode, Failure> {
     if server.json {
         print(&plan.text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let plan: ChangePlan = serde_json::from_value(plan.value)
-        .map_err(|error| Failure::usage(format!("the changes cannot be read: {error}")))?;
-    print(&plan.render(Paint::of_output()))?;
+    print(&ChangePlan::read(plan.value)?.render(Paint::of_output()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -30,9 +30,11 @@ pub(crate) enum ListsCommand {
 /// One of the two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ListChoice {
-    /// Clients that are never limited.
+    /// Clients that are never limited; also called allow.
+    #[value(aliases = ["allow", "allow-list"])]
     Whitelist,
-    /// Clients that are always refused.
+    /// Clients that are always refused; also called deny.
+    #[value(aliases = ["deny", "deny-list"])]
     Blacklist,
 }
 
@@ -130,7 +132,7 @@ pub(crate) fn run(command: &ListsCommand) -> Result<ExitCode, Failure> {
             let resource = list.resource();
             let who = client_name::shown(client);
             let missing = format!("{who} is not on the {}", resource.list);
-            show(resource, client, &missing, server)
+            show(resource, &client_name::query(client), &missing, server)
         }
         ListsCommand::Add(AddListedArguments { listed, reason, end, dry_run }) => {
             let ListedArguments { list, client, server } = listed;
@@ -174,6 +176,15 @@ fn list(arguments: &ListListsArguments) -> Result<ExitCode, Failure> {
         }
     }
     let text = format!("{{{}}}", texts.join(","));
+    if entries.is_empty() && !server.json {
+        let of_what = list.map_or("a list", |list| match list {
+            ListChoice::Whitelist => "the whitelist",
+            ListChoice::Blacklist => "the blacklist",
+        });
+        let filter = if parameters.is_empty() { "" } else { " that fits" };
+        print(&format!("no client{filter} is on {of_what}\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     print(&if server.json { text } else { WHITELIST.render(&entries) })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,23 +3,35 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use serde::Deserialize;
 use tollgate::rules::candidate_id;
 
+use super::history::{NodeHistoryArguments, history};
+use super::reached::ReachedNodes;
 use crate::arguments::ServerArguments;
 use crate::failure::Failure;
 use crate::output::print;
 use crate::remote::client::Remote;
-use crate::table::{Column, table};
+use crate::table::{Column, rows_of, table};
 use crate::terminal::{count, grouped, printable, share, span};
 
 /// Arguments of `tollgate stats`.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "The exit code is 0, 1 if the server refuses, 2 if there is no answer.")]
 pub(crate) struct StatsArguments {
+    #[command(subcommand)]
+    pub(super) command: Option<StatsCommand>,
+
     #[command(flatten)]
     pub(super) server: ServerArguments,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum StatsCommand {
+    /// Show how requests ended on a node over the last hours, and how long checks took.
+    History(NodeHistoryArguments),
 }
 
 /// What is ranked.
@@ -66,7 +78,7 @@ pub(crate) struct TopArguments {
     pub(super) server: ServerArguments,
 }
 
-/// The figures of a node.
+/// The figures of a fleet, or of a node without one.
 #[derive(Deserialize)]
 struct Figures {
     uptime_seconds: f64,
@@ -76,6 +88,8 @@ struct Figures {
     totals: BTreeMap<String, u64>,
     #[serde(default)]
     bans: BTreeMap<String, u64>,
+    #[serde(flatten)]
+    reached: ReachedNodes,
     rules: Vec<RuleFigures>,
 }
 
@@ -89,6 +103,9 @@ struct RuleFigures {
     would_refuse: u64,
     delayed: u64,
     degraded: u64,
+    /// Older servers do not say it.
+    #[serde(default)]
+    fallback_closed: u64,
     #[serde(default)]
     candidate: Option<TriedFigures>,
 }
@@ -106,6 +123,8 @@ struct TriedFigures {
 struct Rankings {
     by: String,
     window_seconds: u64,
+    #[serde(flatten)]
+    reached: ReachedNodes,
     refused: Ranking,
     near_limit: Ranking,
     busiest: Ranking,
@@ -122,14 +141,23 @@ struct Ranking {
 struct Ranked {
     name: String,
     count: u64,
+    tenant: Option<String>,
+    rule_id: Option<String>,
 }
 
-/// How requests end, in the order in which they are shown.
-const OUTCOMES: [&str; 7] =
+/// All requests, and how they end, in the order in which they are shown.
+pub(super) const OUTCOMES: [&str; 7] =
     ["requests", "allowed", "refused", "denied", "throttled", "unlimited", "error"];
+
+/// What the requests of the outcome `error` are.
+const NOT_CHECKED: &str = "error: not checked, because a rule fails closed without its store (see \"failed closed\"), the \
+     request was invalid, or its caller left";
 
 /// Prints the figures of a fleet, or of a node without one.
 pub(crate) fn stats(arguments: &StatsArguments) -> Result<ExitCode, Failure> {
+    if let Some(StatsCommand::History(arguments)) = &arguments.command {
+        return history(arguments);
+    }
     let response = Remote::new(&arguments.server)?.get::<Figures>("/api/v1/stats")?;
     print(&if arguments.server.json { response.text } else { response.value.render() })?;
     Ok(ExitCode::SUCCESS)
@@ -146,7 +174,7 @@ pub(super) fn top(arguments: &TopArguments) -> Result<ExitCode, Failure> {
 
 impl Figures {
     fn render(&self) -> String {
-        let Self { uptime_seconds, revision, totals, bans, rules } = self;
+        let Self { uptime_seconds, revision, totals, bans, reached, rules } = self;
         let uptime = span((uptime_seconds.max(0.0) * 1e6) as u64);
         let all = totals.get("requests").copied().unwrap_or(0);
         let rows: Vec<[String; 3]> = OUTCOMES
@@ -158,10 +186,17 @@ impl Figures {
         if let Some(bans) = bans.get("in_force") {
             head += &format!(", {} in force", count(*bans, "ban"));
         }
+        if let Some(nodes) = reached.count() {
+            head += &format!(", figures of {nodes}");
+        }
         head += "\n";
+        head += &reached.missing();
         if !rows.is_empty() {
             let columns = [Column::Text(""), Column::Figure("requests"), Column::Figure("share")];
             head += &format!("\n{}", table(columns, &rows));
+        }
+        if totals.get("error").is_some_and(|errors| *errors > 0) {
+            head += &format!("\n{NOT_CHECKED}\n");
         }
         if rules.is_empty() {
             return head;
@@ -172,18 +207,19 @@ impl Figures {
             Column::Figure("refused"),
             Column::Figure("share"),
             Column::Figure("banned"),
+            Column::Figure("failed closed"),
             Column::Figure("would refuse"),
             Column::Figure("delayed"),
             Column::Figure("degraded"),
         ];
-        let rows: Vec<[String; 8]> = rules.iter().flat_map(RuleFigures::rows).collect();
+        let rows: Vec<[String; 9]> = rules.iter().flat_map(RuleFigures::rows).collect();
         format!("{head}\n{}", table(columns, &rows))
     }
 }
 
 impl RuleFigures {
     /// The rule, and its candidate.
-    fn rows(&self) -> impl Iterator<Item = [String; 8]> {
+    fn rows(&self) -> impl Iterator<Item = [String; 9]> {
         let candidate =
             self.candidate.map(|TriedFigures { admitted, would_refuse, would_delay }| {
                 let (admitted, delayed) = (grouped(admitted), grouped(would_delay));
@@ -191,6 +227,7 @@ impl RuleFigures {
                 [
                     candidate_id(&self.rule_id),
                     admitted,
+                    none(),
                     none(),
                     none(),
                     none(),
@@ -202,15 +239,18 @@ impl RuleFigures {
         [self.cells()].into_iter().chain(candidate)
     }
 
-    fn cells(&self) -> [String; 8] {
+    fn cells(&self) -> [String; 9] {
         let Self { rule_id, admitted, refused, banned, would_refuse, delayed, degraded, .. } = self;
-        let all = admitted.saturating_add(*refused).saturating_add(*banned);
+        let fallback_closed = self.fallback_closed;
+        let stopped = refused.saturating_add(*banned).saturating_add(fallback_closed);
+        let all = admitted.saturating_add(stopped);
         [
             rule_id.clone(),
             grouped(*admitted),
             grouped(*refused),
-            share(refused.saturating_add(*banned), all),
+            share(stopped, all),
             grouped(*banned),
+            grouped(fallback_closed),
             grouped(*would_refuse),
             grouped(*delayed),
             grouped(*degraded),
@@ -228,23 +268,44 @@ impl Rankings {
         ];
         let window = span(self.window_seconds.saturating_mul(1_000_000));
         let mut lines = format!("by {}, the last {window}\n", printable(&self.by));
+        lines += &self.reached.missing();
         for (what, Ranking { may_lack, top }) in
             lists.into_iter().filter(|(_, it)| !it.top.is_empty())
         {
-            let rows: Vec<[String; 2]> =
-                top.iter().map(|it| [grouped(it.count), it.name.clone()]).collect();
             let lack = match may_lack {
                 0 => String::new(),
                 lack => format!(" (each may lack {})", grouped(*lack)),
             };
-            let columns = [Column::Figure(""), Column::Text("")];
-            lines += &format!("\n{what}{lack}\n{}", table(columns, &rows));
+            lines += &format!("\n{what}{lack}\n{}", ranked(top));
         }
         if self.busiest.top.is_empty() {
             lines += "no requests\n";
         }
         lines
     }
+}
+
+/// A ranking, with tenants and rules if it has any.
+fn ranked(top: &[Ranked]) -> String {
+    let has = |of: fn(&Ranked) -> &Option<String>| top.iter().any(|it| of(it).is_some());
+    let is_named = has(|it| &it.tenant) || has(|it| &it.rule_id);
+    let mut columns = vec![Column::Figure(""), Column::Text("")];
+    if is_named {
+        columns = vec![
+            Column::Figure("requests"),
+            Column::Text("name"),
+            Column::Text("tenant"),
+            Column::Text("rule"),
+        ];
+    }
+    let row = |it: &Ranked| {
+        let mut cells = vec![grouped(it.count), it.name.clone()];
+        if is_named {
+            cells.extend([&it.tenant, &it.rule_id].map(|it| it.clone().unwrap_or_default()));
+        }
+        cells
+    };
+    rows_of(&columns, &top.iter().map(row).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -254,18 +315,36 @@ mod tests {
     #[test]
     fn figures_are_tables() {
         let answer = r#"{"uptime_seconds":61.0,"revision":3,"bans":{"in_force":1,"made":1,"not_made":0},
-            "totals":{"requests":4,"allowed":3,"refused":1,"denied":0,"throttled":0,"unlimited":0,"error":0},
-            "rules":[{"rule_id":"r","admitted":3,"refused":1,"banned":0,"would_refuse":0,"warned":0,"delayed":0,"degraded":0,
+            "totals":{"requests":4,"allowed":3,"refused":1,"denied":0,"throttled":0,"unlimited":0,"error":4},
+            "rules":[{"rule_id":"r","admitted":3,"refused":1,"banned":0,"would_refuse":0,"warned":0,"delayed":0,"degraded":4,"fallback_closed":4,
                 "candidate":{"admitted":2,"would_refuse":1,"would_delay":0}}]}"#;
         let figures: Figures = serde_json::from_str(answer).expect("an answer");
         let shown = figures.render();
         assert!(shown.starts_with("up for 1 min 1 s, revision 3, 1 ban in force\n"), "{shown}");
         assert!(shown.contains(" refused           1   25.00 %\n"), "{shown}");
-        let rule =
-            " r                   3        1  25.00 %       0             0        0         0";
-        let candidate = " r~candidate         2                                       1        0";
+        let rule = " r                   3        1  62.50 %       0              4             0        0         4";
+        let candidate = " r~candidate         2                                                      1        0";
         let last: Vec<&str> = shown.lines().rev().take(2).map(str::trim_end).collect();
         assert_eq!(last, [candidate, rule], "{shown}");
+        assert!(shown.contains("\nerror: not checked, because a rule fails closed"), "{shown}");
+    }
+
+    /// With the store away, a node printed its own figures as those of the fleet.
+    #[test]
+    fn nodes_that_are_missing_are_named() {
+        let check = |reached: &str, expected: &str| {
+            let figures = format!(r#"{{"uptime_seconds":61.0,"revision":3,"rules":[]{reached}}}"#);
+            let figures: Figures = serde_json::from_str(&figures).expect("an answer");
+            assert_eq!(figures.render(), format!("up for 1 min 1 s, revision 3{expected}\n"));
+        };
+        check("", "");
+        check(r#","nodes":3,"silent_nodes":[]"#, ", figures of 3 nodes");
+        check(
+            r#","nodes":1,"silent_nodes":["a","b\u001b"],"others_unreachable_since":"2026-11-18T08:18:12Z""#,
+            ", figures of 1 node\n\
+             other nodes cannot be reached since 2026-11-18T08:18:12Z: these figures are of one node only\n\
+             without 2 silent nodes: a, b\u{fffd}",
+        );
     }
 
     #[test]
@@ -288,6 +367,22 @@ mod tests {
         check(
             &of(r#"{"name":"eve\u0007","count":1200}"#),
             "by client, the last 1 min\n\nrefused (each may lack 2)\n 1,200  eve\u{fffd}\n\nbusiest (each may lack 2)\n 1,200  eve\u{fffd}\n",
+        );
+        check(
+            &of(r#"{"name":"eve","tenant":"acme","rule_id":"per_ip","count":1200},{"name":"bob","count":3}"#)
+                .replace("\"may_lack\":2", "\"may_lack\":0"),
+            "by client, the last 1 min
+
+refused
+ requests  name  tenant  rule
+    1,200  eve   acme    per_ip
+        3  bob
+
+busiest
+ requests  name  tenant  rule
+    1,200  eve   acme    per_ip
+        3  bob
+",
         );
     }
 }

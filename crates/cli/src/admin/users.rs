@@ -2,18 +2,18 @@
 
 use std::process::ExitCode;
 
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{Args, Subcommand};
 use serde::Deserialize;
-use serde_json::{Number, json};
-use tollgate::Micros;
+use serde_json::json;
 
 use super::client_name::with_query;
 use super::entries::{WriteMethod, given, remove, write};
-use super::times::{EndArguments, parse_moment, parse_span};
+use super::exception::{self, ExceptionArguments};
 use crate::arguments::ServerArguments;
 use crate::failure::Failure;
 use crate::output::print;
 use crate::remote::client::{Remote, segment};
+use crate::remote::of_this_node;
 use crate::table::{Column, table};
 use crate::terminal::{grouped, lasting, printable, quota};
 
@@ -26,7 +26,7 @@ pub(crate) enum UsersCommand {
     /// Take a user out of its tier.
     ClearTier(ClearTierArguments),
     /// Make an exception from a rule for a user, or change it.
-    SetOverride(SetOverrideArguments),
+    SetOverride(SetUserOverrideArguments),
     /// Remove an exception from a rule.
     ClearOverride(ClearOverrideArguments),
 }
@@ -102,47 +102,18 @@ pub(crate) struct ClearTierArguments {
 
 /// Arguments of `tollgate users set-override`.
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("what").args(["limit", "window", "burst", "multiplier"]).multiple(true).required(true))]
 #[command(after_help = "\
 Examples:
   tollgate users set-override alice --rule search --multiplier 2 --expires-in 7d
   tollgate users set-override alice --rule search --limit 5000 --window 1h
 
 The exit code is 0, 1 if the server refuses, 2 if there is no answer.")]
-pub(crate) struct SetOverrideArguments {
+pub(crate) struct SetUserOverrideArguments {
     #[command(flatten)]
     pub(super) user: UserArguments,
 
-    /// The rule it is an exception from.
-    #[arg(long, value_name = "RULE_ID")]
-    pub(super) rule: String,
-
-    /// Another limit.
-    #[arg(long, value_name = "N", conflicts_with = "multiplier")]
-    pub(super) limit: Option<u64>,
-
-    /// Another window: 10s, 1h.
-    #[arg(long, value_name = "TIME", value_parser = parse_span)]
-    pub(super) window: Option<Micros>,
-
-    /// Another burst.
-    #[arg(long, value_name = "N", conflicts_with = "multiplier")]
-    pub(super) burst: Option<u64>,
-
-    /// The limit and burst of the rule times this: 2, 0.5.
-    #[arg(long, value_name = "FACTOR", value_parser = parse_factor)]
-    pub(super) multiplier: Option<Number>,
-
-    /// When it begins: 2030-12-01T00:00:00Z; at once if not given.
-    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
-    pub(super) starts_at: Option<String>,
-
     #[command(flatten)]
-    pub(super) end: EndArguments,
-
-    /// Show what would change, and change nothing.
-    #[arg(long)]
-    pub(super) dry_run: bool,
+    pub(super) exception: ExceptionArguments,
 }
 
 /// Arguments of `tollgate users clear-override`.
@@ -162,12 +133,6 @@ pub(crate) struct ClearOverrideArguments {
     pub(super) dry_run: bool,
 }
 
-fn parse_factor(text: &str) -> Result<Number, String> {
-    let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let number = text.parse().ok().filter(|_| is_decimal);
-    number.ok_or_else(|| "write it like 2 or 0.5".to_owned())
-}
-
 /// The limits of a user.
 #[derive(Deserialize)]
 struct UserLimits {
@@ -175,6 +140,7 @@ struct UserLimits {
     tier: Option<TierRow>,
     listed: Option<ListedRow>,
     banned: Option<BanRow>,
+    degraded: Option<String>,
     limits: Vec<UserLimitRow>,
 }
 
@@ -225,8 +191,7 @@ pub(crate) fn run(command: &UsersCommand) -> Result<ExitCode, Failure> {
         }
         UsersCommand::SetOverride(arguments) => set_override(arguments),
         UsersCommand::ClearOverride(ClearOverrideArguments { user, rule, dry_run }) => {
-            let done =
-                format!("{} has no exception from {}", printable(&user.user), printable(rule));
+            let done = exception::removed(&printable(&user.user), rule);
             let parameters = vec![("rule_id", rule.clone())];
             remove(&user.path("override"), parameters, *dry_run, &done, &user.server)
         }
@@ -240,29 +205,11 @@ impl UserArguments {
     }
 }
 
-fn set_override(arguments: &SetOverrideArguments) -> Result<ExitCode, Failure> {
-    let SetOverrideArguments { user, rule, limit, window, burst, multiplier, .. } = arguments;
-    let mut body = json!({ "rule_id": rule });
-    let seconds = window.map(|window| window.get() as f64 / 1e6);
-    let end = arguments.end.end();
-    let fields = [
-        ("limit", limit.map(Into::into)),
-        ("window_seconds", seconds.map(Into::into)),
-        ("burst", burst.map(Into::into)),
-        ("multiplier", multiplier.clone().map(Into::into)),
-        ("starts_at", arguments.starts_at.clone().map(Into::into)),
-        ("expires_at", end.clone().map(Into::into)),
-    ];
-    for (name, value) in fields {
-        if let Some(value) = value {
-            body[name] = value;
-        }
-    }
-    let until = end.map_or_else(String::new, |end| format!(" until {end}"));
-    let (who, rule) = (printable(&user.user), printable(rule));
-    let done = format!("{who} has an exception from {rule}{until}");
+fn set_override(arguments: &SetUserOverrideArguments) -> Result<ExitCode, Failure> {
+    let SetUserOverrideArguments { user, exception } = arguments;
+    let (body, done) = exception.document(json!({}), &printable(&user.user));
     let path = user.path("override");
-    write(WriteMethod::Post, &path, &body, arguments.dry_run, &done, &user.server)
+    write(WriteMethod::Post, &path, &body, exception.dry_run, &done, &user.server)
 }
 
 fn show(arguments: &ShowUserArguments) -> Result<ExitCode, Failure> {
@@ -294,7 +241,8 @@ impl UserLimits {
         if let Some(BanRow { rule_id, reason, until }) = &self.banned {
             lines.push(format!("banned by {rule_id} until {until}: {reason}"));
         }
-        let lines: String = lines.iter().map(|line| printable(line) + "\n").collect();
+        let mut lines: String = lines.iter().map(|line| printable(line) + "\n").collect();
+        lines += &of_this_node(self.degraded.as_deref());
         if self.limits.is_empty() {
             return lines + "no limit applies\n";
         }
@@ -339,13 +287,14 @@ mod tests {
         check(
             r#"{"user_id":"eve\u001b\n","tier":{"name":"free","from":"default"},
                 "listed":{"list":"blacklist","reason":"scraping","expires_at":null},
-                "banned":{"rule_id":"login","reason":"refused once","until":"2030-01-01T00:00:00Z"},
+                "banned":{"rule_id":"login","reason":"refused once","until":"2030-01-01T00:00:00Z"},"degraded":"deadline",
                 "limits":[{"rule_id":"api","limit":1000,"remaining":7,"reset_at":"2030-01-01T00:00:00Z",
                            "full_at":"","window_seconds":3600,"algorithm":"gcra","from":"override","log_only":true}]}"#,
             "user eve\u{fffd}\u{fffd}
 tier free, by default
 on the blacklist: scraping
 banned by login until 2030-01-01T00:00:00Z: refused once
+without the shared store (deadline): what is left is counted by this node alone; beyond it, up to fallback_factor times the limit passes on each node
 
  rule  left  limit        algorithm  resets                from
  api      7  1,000 / 1 h  gcra       2030-01-01T00:00:00Z  override, log_only

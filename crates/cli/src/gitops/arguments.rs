@@ -39,7 +39,7 @@ Examples:
   tollgate rules apply -f rules/ -f lists/ --prune --yes
   tollgate rules apply -f policy.yaml --dry-run --json
 
-The exit code is 0 if the server says what the files say, 1 if that was refused, 2 if the files
+The exit code is 0 if the server says what the files say, 1 if that was refused, 2 if the files \
 cannot be used or there is no answer. All changes are made at once, or none.")]
 pub(crate) struct ApplyArguments {
     #[command(flatten)]
@@ -59,7 +59,7 @@ Examples:
   tollgate rules diff -f policy.yaml --prune
   tollgate rules diff 41 44
 
-The exit code is 0 if nothing would change or differs, 1 if something does, 2 if the files or revisions
+The exit code is 0 if nothing would change or differs, 1 if something does, 2 if the files or revisions \
 cannot be used or there is no answer.")]
 pub(crate) struct DiffArguments {
     /// Two revisions to compare; with one alone, it is compared with the rules in force.
@@ -111,8 +111,8 @@ pub(crate) struct ExportArguments {
 Example:
   tollgate rules history --limit 5
 
-Changes of tokens, API keys and bans are in the audit log, not here. The exit code is 0, or 2 if there
-is no answer.")]
+Changes of tokens, API keys and bans are in the audit log, not here. The exit code is 0, 1 if the server \
+refuses, 2 if there is no answer.")]
 pub(crate) struct HistoryArguments {
     /// How many revisions to list, the newest first.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -144,20 +144,33 @@ pub(crate) struct ShowArguments {
 Examples:
   tollgate rules rollback 41
   tollgate rules rollback 41 --dry-run
+  tollgate rules rollback 41 --only rules
 
-All changes since that revision are undone at once, or none, and make a new revision. Tokens, API keys
-and bans stay as they are. The exit code is 0 if the rules are those of the revision, 1 if that was
+All changes since that revision are undone at once, or none, and make a new revision: those of rules, and \
+also of tiers, clients, overrides, blacklist and whitelist, unless --only rules is said. Tokens, API keys \
+and bans stay as they are. The exit code is 0 if the rules are those of the revision, 1 if that was \
 refused, 2 if the revision is not known or there is no answer.")]
 pub(crate) struct RollbackArguments {
     /// The revision, as in `tollgate rules history`.
     #[arg(value_name = "REVISION")]
     pub(crate) revision: u64,
 
+    /// Bring back rules only: tiers, clients, overrides and lists stay as they are.
+    #[arg(long, value_name = "KIND")]
+    pub(crate) only: Option<RollbackKind>,
+
     #[command(flatten)]
     pub(crate) consent: ConsentArguments,
 
     #[command(flatten)]
     pub(crate) server: ServerArguments,
+}
+
+/// What a rollback brings back.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RollbackKind {
+    /// Rules, and nothing else.
+    Rules,
 }
 
 /// How a policy is written.

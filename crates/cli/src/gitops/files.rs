@@ -85,6 +85,12 @@ impl PolicyFiles {
         lists.filter(|list| self.files.iter().any(|file| has(&file.source, list))).collect()
     }
 
+    /// Whether a rule of that id is in the files.
+    pub(super) fn has_rule(&self, rule_id: &str) -> bool {
+        let mut items = self.items.iter();
+        items.any(|it| matches!(&it.entry, Entry::Rule(rule) if rule.rule_id == rule_id))
+    }
+
     /// The problems that a server found, above the lines they are in.
     pub(super) fn show(&self, problems: &[DocumentProblem]) -> String {
         let shown: Vec<String> = problems

@@ -82,7 +82,8 @@ pub(crate) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
         return Err(Failure::usage("--json asks no questions: say --yes or --dry-run with it"));
     }
     let revision = arguments.revision;
-    let call = RollbackCall { remote: Remote::new(&arguments.server)?, revision };
+    let is_of_rules = arguments.only.is_some();
+    let call = RollbackCall { remote: Remote::new(&arguments.server)?, revision, is_of_rules };
     let plan = call.plan()?;
     if !json {
         print(&plan.value.render(Paint::of_output()))?;
@@ -94,7 +95,16 @@ pub(crate) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
         return Ok(ExitCode::SUCCESS);
     }
     if !arguments.consent.yes {
-        confirm(&format!("Roll back to revision {revision}?"))?;
+        let others =
+            plan.value.changes.iter().filter(|change| change.kind != "rule").count() as u64;
+        let what = match others {
+            0 => String::new(),
+            others => format!(
+                ", with {} of entries that are no rules (--only rules leaves these out)",
+                count(others, "change")
+            ),
+        };
+        confirm(&format!("Roll back to revision {revision}{what}?"))?;
     }
     let done = call.write(plan)?;
     print(&if json { done.text } else { done.value.done() })?;
@@ -105,12 +115,15 @@ pub(crate) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
 struct RollbackCall {
     remote: Remote,
     revision: u64,
+    is_of_rules: bool,
 }
 
 impl PlannedCall for RollbackCall {
     fn send(&self, is_dry_run: bool, etag: Option<&str>) -> Result<Fetched<ChangePlan>, CallError> {
-        let dry_run = if is_dry_run { "?dry_run=true" } else { "" };
-        let path = format!("{REVISIONS}/{}/rollback{dry_run}", self.revision);
+        let words = [(is_dry_run, "dry_run=true"), (self.is_of_rules, "only=rules")];
+        let words: Vec<&str> = words.iter().filter(|it| it.0).map(|it| it.1).collect();
+        let query = if words.is_empty() { String::new() } else { format!("?{}", words.join("&")) };
+        let path = format!("{REVISIONS}/{}/rollback{query}", self.revision);
         self.remote.post_empty(&path, etag)
     }
 

@@ -9,6 +9,7 @@ mod files;
 mod history;
 mod plan;
 mod planned_write;
+mod preview;
 mod soundness;
 
 pub(crate) use apply::{apply, diff};
@@ -22,4 +23,5 @@ pub(crate) use export::export;
 pub(crate) use files::{PolicyFiles, files_in};
 pub(crate) use history::{history, rollback, show};
 pub(crate) use plan::ChangePlan;
+pub(crate) use preview::{PreviewArguments, preview};
 pub(crate) use soundness::inspect;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::failure::Failure;
 use crate::output::{Mood, Paint};
 use crate::terminal::{grouped, printable};
 
@@ -18,7 +19,7 @@ pub(crate) struct ChangePlan {
 /// An entry before and after.
 #[derive(Debug, Deserialize, PartialEq)]
 pub(super) struct PlannedChange {
-    kind: String,
+    pub(super) kind: String,
     entry: String,
     was: Option<Value>,
     becomes: Option<Value>,
@@ -51,6 +52,17 @@ impl Fate {
 }
 
 impl ChangePlan {
+    /// The plan in a response.
+    pub(crate) fn read(response: Value) -> Result<Self, Failure> {
+        serde_json::from_value(response)
+            .map_err(|error| Failure::usage(format!("the changes cannot be read: {error}")))
+    }
+
+    /// Whether entries are removed.
+    pub(crate) fn is_removing(&self) -> bool {
+        self.changes.iter().any(|change| change.fate() == Fate::Deleted)
+    }
+
     /// Every change, and how many there are.
     pub(crate) fn render(&self, paint: Paint) -> String {
         if self.changes.is_empty() {

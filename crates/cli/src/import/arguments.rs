@@ -9,7 +9,7 @@ Examples:
   tollgate rules import --from envoy config/ > policy.yaml
   tollgate rules import --from nginx /etc/nginx/nginx.conf > policy.yaml
 
-Standard error tells what the policy does not say as the files do. The exit code is 0, or 2 if a file
+Standard error tells what the policy does not say as the files do. The exit code is 0, or 2 if a file \
 cannot be used.")]
 pub(crate) struct ImportArguments {
     /// Whose files they are.

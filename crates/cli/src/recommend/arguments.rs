@@ -20,18 +20,19 @@ Examples:
   tollgate simulate --rules policy.yaml access.log
   tollgate recommend --live --server http://127.0.0.1:8080
 
-Each limit is what all but --refuse-at-most of the requests needed, and the headroom on top. The
+Each limit is what all but --refuse-at-most of the requests needed, and the headroom on top. The \
 figures are those of a replay, so `simulate` shows the same for the same traffic.
 
 With --live, a server proposes limits by the requests that it keeps (its setting recent_traffic).
 
 The exit code is 0, 1 if the server refuses, or 2 if input or output cannot be used.")]
 pub(crate) struct RecommendArguments {
-    /// How much more than needed each limit allows.
+    /// How much more than needed each limit allows, in per cent.
     #[arg(long, value_name = "PERCENT", default_value = "20%", value_parser = parse_headroom)]
     pub(crate) headroom: Percent,
 
-    /// The largest share of requests that the proposed rules may refuse, all together.
+    /// The largest share of requests that the proposed rules may refuse, all together: 0.5%, or 0.5, which is per
+    /// cent too.
     #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = parse_share)]
     pub(crate) refuse_at_most: Percent,
 

@@ -10,6 +10,7 @@ use super::arguments::RecommendArguments;
 use super::output::ProposalSource;
 use crate::failure::Failure;
 use crate::remote::client::Remote;
+use crate::terminal::count;
 
 /// Asks the server.
 pub(super) fn recommend(
@@ -29,6 +30,13 @@ pub(super) fn recommend(
         let wrong = || Failure::usage(format!("the server sent a time that is none: {text:?}"));
         parse_time(text).ok_or_else(wrong)
     };
+    if response.other_rules > 0 {
+        let others = count(response.other_rules, "rule");
+        eprintln!(
+            "tollgate: {others} in force on this server would stay beside the proposed ones, and refuse more than is \
+             shown here; `tollgate rules apply --prune` removes what is not in the file"
+        );
+    }
     let source = ProposalSource {
         name: server.server,
         requests: response.requests,

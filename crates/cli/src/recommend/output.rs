@@ -9,6 +9,9 @@ use crate::failure::Failure;
 use crate::table::{Column, table};
 use crate::terminal::{count, grouped, moment, printable, printable_json, quota, share, span};
 
+/// What holds for the figures, before the command that makes it so.
+const ALONE: &str = "to refuse no more than that, apply them without other rules:";
+
 /// Rules, and what they do to the traffic that they were made from.
 pub(super) struct Proposal<'a> {
     pub(super) recommendation: &'a Recommendation,
@@ -102,9 +105,14 @@ impl Proposal<'_> {
             table(columns, &rows)
         );
         text += &format!("replayed: {}\n", self.result());
-        if let Some(file) = output {
-            text += &format!("written to {}\n", printable(&file.display().to_string()));
+        let file = output.as_ref().map(|file| printable(&file.display().to_string()));
+        if let Some(file) = &file {
+            text += &format!("written to {file}\n");
         }
+        text += &format!(
+            "{ALONE} tollgate rules apply --prune --file {}\n",
+            file.as_deref().unwrap_or("FILE")
+        );
         text
     }
 
@@ -127,7 +135,9 @@ impl Proposal<'_> {
         }
         text += &format!(
             "# {}.\n# Headroom {headroom}; at most {refuse_at_most} of requests were to be refused.\n\
-             # Replayed on this traffic: {}.\n",
+             # Replayed on this traffic: {}.\n\
+             # These figures are of these rules alone. So that no other rule stays beside them:\n\
+             #   tollgate rules apply --prune --file THIS_FILE\n",
             self.lasted(),
             self.result()
         );

@@ -77,6 +77,9 @@ fn sentence(response: &CheckResponse<'_>) -> String {
         Some(Reason::Banned) => facts.push("banned".to_owned()),
         Some(Reason::Denied) => facts.push("not welcome, whatever the limits".to_owned()),
         Some(Reason::StoreUnavailable) => facts.push("the limit cannot be checked".to_owned()),
+        _ if response.limit.is_none() && response.degraded.is_some() => {
+            facts.push("no limit was checked".to_owned());
+        }
         _ if response.limit.is_none() => facts.push("no rule applies".to_owned()),
         _ => {}
     }
@@ -102,7 +105,9 @@ fn sentence(response: &CheckResponse<'_>) -> String {
     let delay = response.delay_ms.map(|delay| span(delay.saturating_mul(1_000)));
     facts.extend(delay.map(|delay| format!("to be delayed by {delay}")));
     let degraded = response.degraded.as_deref().map(printable);
-    facts.extend(degraded.map(|why| format!("counted without the shared store: {why}")));
+    // Rules that fail open or closed count nothing.
+    let counted = response.limit.map_or("", |_| "counted ");
+    facts.extend(degraded.map(|why| format!("{counted}without the shared store: {why}")));
     format!("{}: {}", by.unwrap_or_default(), facts.join(", "))
 }
 
@@ -219,6 +224,14 @@ mod tests {
         check(
             r#"{"allowed":false,"limit":null,"remaining":null,"reset_at":null,"rule_id":"api","state":"normal","retry_after":5,"reason":"store_unavailable"}"#,
             " by api: the limit cannot be checked, try again in 5 s\n",
+        );
+        decided(
+            r#""allowed":false,"rule_id":"login","retry_after":5,"reason":"store_unavailable","degraded":"unavailable""#,
+            " by login: the limit cannot be checked, try again in 5 s, without the shared store: unavailable\n",
+        );
+        decided(
+            r#""allowed":true,"rule_id":null,"degraded":"timeout""#,
+            ": no limit was checked, without the shared store: timeout\n",
         );
     }
 

@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 
 use tollgate_api::{
-    CounterFigures, DecisionRecord, ExplainResponse, ListEntry, ListName, RuleExplanation,
-    TierOrigin,
+    CounterFigures, DecisionRecord, ExplainResponse, ListEntry, ListName, RecordedKey,
+    RecordedPart, RecordedRequest, RuleExplanation, TierOrigin,
 };
 
 use super::check::{figures, never};
@@ -58,19 +58,62 @@ fn render(response: &ExplainResponse) -> String {
         Column::Text("because"),
     ];
     let rows: Vec<_> = response.rules.iter().map(|rule| row(response, rule)).collect();
-    lines += &format!("\n{}", table(columns, &rows));
+    lines += &format!("\n{}{}", table(columns, &rows), store_keys(response));
     lines + envoy
+}
+
+/// Where the counters are in Redis, for `tollgate store show`.
+fn store_keys(response: &ExplainResponse) -> String {
+    let mut keys: Vec<&str> =
+        response.figures.iter().filter_map(|figures| figures.store_key.as_deref()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    match &keys[..] {
+        [] => String::new(),
+        keys => format!("\ncounters in Redis: {}\n", printable(&keys.join(", "))),
+    }
 }
 
 /// What is known of a decision that was made.
 fn decided(record: &DecisionRecord<'_>) -> String {
-    let DecisionRecord { at, because, tier, revision, answer, rules, .. } = record;
+    let DecisionRecord { at, because, tier, revision, answer, rules, request, .. } = record;
     let result = if answer.allowed { "allowed" } else { "refused" };
     let tier = tier.as_ref().map_or_else(|| "no tier".to_owned(), |tier| format!("tier {tier}"));
     let told = format!("{result} {at}: {because}");
     let revision = revision.map_or_else(|| "unknown".to_owned(), |number| number.to_string());
     let by = format!("{tier}, revision {revision} of the rules");
-    format!("{}\n{}\n{}", printable(&told), printable(&by), figures(rules))
+    let mut lines = format!("{}\n{}\n", printable(&told), printable(&by));
+    if rules.is_empty() && record.revision.is_none() {
+        lines += "from the log of decisions, which has only the rule that decided\n";
+    }
+    for line in request_lines(request) {
+        lines += &format!("{}\n", printable(&line));
+    }
+    lines + &figures(rules)
+}
+
+/// What was recorded of the request, and what each rule counted it by.
+fn request_lines(request: &RecordedRequest) -> Vec<String> {
+    let RecordedRequest { node, method, endpoint, identifiers, keys } = request;
+    let mut lines = Vec::new();
+    let words = [method.as_deref(), endpoint.as_deref()];
+    let words: Vec<&str> = words.into_iter().flatten().collect();
+    let who: Vec<String> = identifiers.iter().map(|(kind, it)| format!("{kind} {it}")).collect();
+    let parts = [words.join(" "), who.join(", ")];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    if !parts.is_empty() {
+        lines.push(format!("request {}", parts.join(" of ")));
+    }
+    for RecordedKey { rule_id, key } in keys {
+        let part = |it: &RecordedPart| match &it.value {
+            Some(value) => format!("{} {value}", it.identifier_type),
+            None => it.identifier_type.clone(),
+        };
+        let key: Vec<String> = key.iter().map(part).collect();
+        lines.push(format!("{rule_id} counts by {}", key.join(", ")));
+    }
+    lines.extend(node.as_ref().map(|node| format!("decided by node {node}")));
+    lines
 }
 
 fn heading(response: &ExplainResponse) -> String {
@@ -85,7 +128,7 @@ fn heading(response: &ExplainResponse) -> String {
     if let Some(listed) = &response.listed {
         lines += &format!("{}\n", list_entry(listed));
     }
-    lines
+    lines + &of_this_node(response.degraded.as_deref())
 }
 
 /// Whether the request would pass, in a sentence.
@@ -103,6 +146,12 @@ fn verdict(response: &ExplainResponse) -> String {
         let by = by.map(|rule| format!(" by {}", printable(&rule.rule_id)));
         return format!("would be refused{}, whatever the limits", by.unwrap_or_default());
     };
+    if response.store_unavailable {
+        return format!(
+            "would be refused by {}: the store is away, and the rule fails closed",
+            printable(&rule.rule_id)
+        );
+    }
     let then = match response.retry_ms {
         // In whole seconds, as in a response to a check.
         Some(millis) => {
@@ -112,6 +161,16 @@ fn verdict(response: &ExplainResponse) -> String {
         None => never(Some((rule.cost, rule.quota.capacity))),
     };
     format!("would be refused by {}, {then}", printable(&rule.rule_id))
+}
+
+/// Whose figures they are while the shared store is away.
+pub(crate) fn of_this_node(degraded: Option<&str>) -> String {
+    degraded.map_or_else(String::new, |why| {
+        format!(
+            "without the shared store ({}): what is left is counted by this node alone; beyond it, up to fallback_factor times the limit passes on each node\n",
+            printable(why)
+        )
+    })
 }
 
 fn origin(from: &TierOrigin) -> String {
@@ -290,13 +349,20 @@ always refused, listed by 192.0.2.0/24: abuse, until 2030-01-01T00:00:00Z
     fn a_decision_that_was_made() {
         let answer = r#"{"decision_id":"d1","at":"2026-11-15T06:43:13Z","because":"rule user was exceeded and binds","tier":null,"revision":2,
             "answer":{"allowed":false,"limit":4,"remaining":0,"reset_at":1431857103,"rule_id":"user","state":"normal","decision_id":"d1","retry_after":60,"reason":"rate_limited"},
-            "rules":[{"rule_id":"user","allowed":false,"limit":4,"remaining":0,"window_seconds":3600.0,"cost":1,"reset_at":1431857103,"retry_after":60,"state":"normal"}]}"#;
+            "rules":[{"rule_id":"user","allowed":false,"limit":4,"remaining":0,"window_seconds":3600.0,"cost":1,"reset_at":1431857103,"retry_after":60,"state":"normal"}],
+            "node":"1f00dbee","method":"GET","endpoint":"/x","identifiers":{"ip":"192.0.2.7","user_id":"olga"},
+            "keys":[{"rule_id":"user","key":[{"identifier_type":"user_id","value":"olga"}]},
+                    {"rule_id":"pages","key":[{"identifier_type":"endpoint"}]}]}"#;
         let answer: DecisionRecord<'_> = serde_json::from_str(answer).expect("an answer");
         assert_eq!(
             decided(&answer),
             "\
 refused 2026-11-15T06:43:13Z: rule user was exceeded and binds
 no tier, revision 2 of the rules
+request GET /x of ip 192.0.2.7, user_id olga
+user counts by user_id olga
+pages counts by endpoint
+decided by node 1f00dbee
 
  rule            cost  left  limit    full again
  user  exceeded     1     0  4 / 1 h  2015-05-17 10:05:03 UTC

@@ -33,7 +33,7 @@ Examples:
   tollgate health --url https://limits.example:8443 --ca ca.pem
   tollgate health --wait 30 && tollgate check --user-id alice
 
-The exit code is 0 if the server is ready, 1 if it is not (with --wait: not in time) or does not
+The exit code is 0 if the server is ready, 1 if it is not (with --wait: not in time) or does not \
 respond, 2 if it cannot be asked. No token is sent, and of the settings only the address and TLS are read.")]
 pub(crate) struct HealthArguments {
     /// The server [default: the address that `serve` would listen on with the same settings file and

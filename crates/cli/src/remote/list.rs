@@ -34,9 +34,27 @@ impl FullList {
         name: &'static str,
         max: usize,
     ) -> Result<Self, CallError> {
-        let mut list = Self { name, items: Vec::new(), others: BTreeMap::new() };
         let (separator, page) = (if path.contains('?') { '&' } else { '?' }, max.min(MAX_PAGE));
-        let mut path = Some(format!("{path}{separator}limit={page}"));
+        Self::read_from(remote, format!("{path}{separator}limit={page}"), name, max)
+    }
+
+    /// Reads a list that has no pages.
+    pub(crate) fn read_whole(
+        remote: &Remote,
+        path: &str,
+        name: &'static str,
+    ) -> Result<Self, CallError> {
+        Self::read_from(remote, path.to_owned(), name, usize::MAX)
+    }
+
+    fn read_from(
+        remote: &Remote,
+        path: String,
+        name: &'static str,
+        max: usize,
+    ) -> Result<Self, CallError> {
+        let mut list = Self { name, items: Vec::new(), others: BTreeMap::new() };
+        let mut path = Some(path);
         while let Some(page) = path.take_if(|_| list.items.len() < max) {
             let mut response = remote.get::<BTreeMap<String, Box<RawValue>>>(&page)?;
             let Some(items) = response.value.remove(name) else {

@@ -3,6 +3,7 @@
 pub(crate) mod call_error;
 mod check;
 pub(crate) mod client;
+mod counters;
 mod envoy_limits;
 mod explain;
 pub(crate) mod fields;
@@ -13,6 +14,7 @@ mod rules;
 mod token;
 
 pub(crate) use check::check;
-pub(crate) use explain::{explain, explain_decision};
+pub(crate) use counters::{RefundArguments, ResetArguments, refund, refund_decision, reset};
+pub(crate) use explain::{explain, explain_decision, of_this_node};
 pub(crate) use health::{HealthArguments, health};
 pub(crate) use rules::{get as get_rule, list as list_rules};

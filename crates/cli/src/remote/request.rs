@@ -3,7 +3,7 @@
 use tollgate::identity::Secret;
 use tollgate_api::{CheckRequest, Identifiers, Object, Text};
 
-use crate::arguments::{CheckArguments, RequestArguments};
+use crate::arguments::{CheckArguments, RequestArguments, TargetArguments};
 
 /// A check by request.
 pub(super) fn by_request(arguments: &RequestArguments) -> CheckRequest<'_> {
@@ -28,14 +28,19 @@ pub(super) fn by_request(arguments: &RequestArguments) -> CheckRequest<'_> {
 }
 
 /// A check by request or by rule.
-pub(super) fn check(arguments: &CheckArguments) -> CheckRequest<'_> {
+pub(super) fn by_target(arguments: &TargetArguments) -> CheckRequest<'_> {
     CheckRequest {
         rule_id: text(&arguments.rule),
         key_type: arguments.key_value.is_some().then_some(arguments.key_type),
         key_value: text(&arguments.key_value),
-        idempotency_key: text(&arguments.idempotency_key),
         ..by_request(&arguments.request)
     }
+}
+
+/// What `tollgate check` sends.
+pub(super) fn check(arguments: &CheckArguments) -> CheckRequest<'_> {
+    let idempotency_key = text(&arguments.idempotency_key);
+    CheckRequest { idempotency_key, ..by_target(&arguments.target) }
 }
 
 fn text(text: &Option<String>) -> Option<Text<'_>> {

@@ -1,7 +1,5 @@
 //! Files with scenarios, the policies that they are for, and everything that is wrong with them.
 
-use std::fs;
-use std::io::{self, Read as _};
 use std::path::Path;
 
 use tollgate::{Micros, Policy, Problem};
@@ -9,7 +7,7 @@ use tollgate_document::{Decode as _, Scope, read};
 
 use super::document::{Scenario, ScenarioDocument, Step, StepTime};
 use crate::failure::Failure;
-use crate::policy_file::PolicyText;
+use crate::policy_file::{PolicyText, read_text};
 use crate::terminal::count;
 
 /// Scenarios, and the policy that they are for.
@@ -22,13 +20,7 @@ pub(super) struct ScenarioFile {
 impl ScenarioFile {
     /// Reads a file; `-` is standard input. `rules` is used instead of the policy that it names.
     pub(super) fn read(path: &str, rules: Option<&str>) -> Result<Self, Failure> {
-        let (name, text) = if path == "-" {
-            let mut text = String::new();
-            ("standard input", io::stdin().read_to_string(&mut text).map(|_| text))
-        } else {
-            (path, fs::read_to_string(path))
-        };
-        let text = text.map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
+        let (name, text) = read_text(path)?;
         let unusable = |problems: &[Problem]| {
             let shown: Vec<String> =
                 problems.iter().map(|problem| problem.render(name, &text)).collect();

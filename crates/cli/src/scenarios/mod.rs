@@ -18,7 +18,7 @@ use self::file::ScenarioFile;
 use self::runner::{ScenarioResult, run_scenario};
 use crate::failure::{FOUND_PROBLEMS, Failure};
 use crate::output::print;
-use crate::terminal::count;
+use crate::terminal::{count, printable};
 
 /// Arguments of `tollgate test`.
 #[derive(Args, Debug)]
@@ -83,6 +83,19 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<ExitCode, Failure> {
         last.report();
         let unusable = count(problems.len() as u64, "file");
         return Err(Failure::usage(format!("{unusable} cannot be used, so no scenario was run")));
+    }
+    // A suite that tests nothing would pass for ever.
+    let empty: Vec<String> = files
+        .iter()
+        .flatten()
+        .filter(|file| file.scenarios.is_empty())
+        .map(|file| printable(&file.name))
+        .collect();
+    if !empty.is_empty() {
+        let names = empty.join(", ");
+        return Err(Failure::usage(format!(
+            "there are no scenarios in {names}, so nothing was tested"
+        )));
     }
     let results: Vec<FileResult> = files
         .into_iter()

@@ -16,15 +16,15 @@ Examples:
   tollgate simulate --rules policy.yaml --report out.html --fail-if 'refused > 1%' access.log
   zcat -f *.gz | tollgate simulate --rule '{\"limit\":10,\"window\":\"1s\"}' --compare -
 
-A trace is one JSON object a line: {\"t_ms\":0,\"key\":\"k\",\"cost\":1}. Its key stands for whatever the
-rule counts by; further members may be user_id, api_key, ip, tenant, endpoint, method, host,
+A trace is one JSON object a line: {\"t_ms\":0,\"key\":\"k\",\"cost\":1}. Its key stands for whatever the \
+rule counts by; further members may be user_id, api_key, ip, tenant, endpoint, method, host, \
 tier, attributes.
 
---fail-if compares a figure with a number, or with a share of what there is: refused, throttled,
+--fail-if compares a figure with a number, or with a share of what there is: refused, throttled, \
 clients_refused, unmatched; refused(RULE) and clients_refused(RULE) are those over the limit of a rule.
 
-The exit code is 0 whatever would be refused, 1 if a condition of --fail-if holds, or 2 if rules,
-input, store, condition or report cannot be used.")]
+The exit code is 0 whatever would be refused, 1 if a condition of --fail-if holds, or 2 if rules, \
+input, store, condition or report cannot be used, or the rule of a condition applied to no request.")]
 #[command(group = ArgGroup::new("policy").args(["rules", "rule"]).required(true))]
 pub(crate) struct SimulateArguments {
     /// A policy file, YAML or JSON.

@@ -136,8 +136,19 @@ impl Condition {
         Ok(Self { text: text.to_owned(), figure, rule, comparison, number, is_share })
     }
 
-    /// A sentence with the figure, if the condition holds.
-    pub(super) fn finding(&self, tally: &Tally<'_>) -> Option<String> {
+    /// Whether the condition holds.
+    pub(super) fn judge(&self, tally: &Tally<'_>) -> Judged {
+        if let Some(rule) = self.rule.and_then(|rule| tally.rules.get(rule))
+            && rule.applied == 0
+        {
+            return Judged::NotMeasured(format!(
+                "{} cannot be judged: {} applied to none of {}; does the traffic have what the rule counts by and \
+                 matches?",
+                printable(&self.text),
+                rule.rule_id,
+                count(tally.requests, "request")
+            ));
+        }
         let Measured { part, whole, what } = self.measure(tally);
         let order = if self.is_share {
             // part / whole compared with number / 100, without rounding. Of nothing, the share is zero.
@@ -146,9 +157,12 @@ impl Condition {
         } else {
             (u128::from(part) * SCALE).cmp(&self.number)
         };
-        self.comparison
-            .holds(order)
-            .then(|| format!("{} holds: {what}, {}", printable(&self.text), share(part, whole)))
+        if self.comparison.holds(order) {
+            let text = printable(&self.text);
+            Judged::Holds(format!("{text} holds: {what}, {}", share(part, whole)))
+        } else {
+            Judged::DoesNotHold
+        }
     }
 
     fn measure(&self, tally: &Tally<'_>) -> Measured {
@@ -184,6 +198,16 @@ impl Condition {
             (Figure::ClientsRefused, None) => of_clients(tally.clients_refused(), "refused"),
         }
     }
+}
+
+/// What a simulation says about a condition.
+#[derive(Debug)]
+pub(super) enum Judged {
+    /// It holds: a sentence with the figure.
+    Holds(String),
+    DoesNotHold,
+    /// Its rule applied to no request: a sentence that says so. A build must not pass by that.
+    NotMeasured(String),
 }
 
 /// A figure of a simulation.

@@ -13,15 +13,15 @@ mod steps;
 use std::process::ExitCode;
 
 use tollgate::Policy;
-use tollgate::rules::{CompileOptions, Rule};
+use tollgate::rules::{CompileOptions, Rule, uncountable_in_redis};
 use tollgate::store::StoreUrl;
 use tollgate_simulate::traffic::{Input, Options, Traffic, total_size};
 use tollgate_simulate::{RequestResult, TRACE_KEY, Tally};
 
-use self::condition::Condition;
+use self::condition::{Condition, Judged};
 use self::html::HtmlReport;
 use self::steps::Steps;
-use crate::failure::{FOUND_PROBLEMS, Failure};
+use crate::failure::{FOUND_PROBLEMS, Failure, WRONG_USAGE};
 use crate::new_file::NewFile;
 use crate::policy_file::PolicyText;
 use crate::terminal::{count, grouped, progress};
@@ -44,13 +44,13 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
         (None, rule) => PolicyText::inline(rule.as_deref().unwrap_or_default(), LOG_KEY),
     };
     // An invalid policy, condition or path is reported before hours of traffic are read.
-    let mut policy = compile(&file, is_inline)?;
+    let mut policy = compile(&file, is_inline, &store)?;
     let conditions = Condition::parse_all(&arguments.fail_if, &policy)?;
     let report = arguments.report.as_deref().map(NewFile::at).transpose()?;
     let traffic = read(&inputs, &arguments.reading)?;
     if let Some(rule) = arguments.rule.as_deref().filter(|_| traffic.is_trace()) {
         file = PolicyText::inline(rule, TRACE_KEY);
-        policy = compile(&file, is_inline)?;
+        policy = compile(&file, is_inline, &store)?;
     }
 
     if arguments.compare {
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
             if report.is_some() {
                 results.push(RequestResult::of(decision));
             }
-            steps.as_mut().map_or(Ok(()), |steps| steps.write(decision))
+            steps.as_mut().map_or(Ok(()), |steps| steps.write(record, decision))
         })?;
     match steps {
         Some(steps) => steps.finish()?,
@@ -87,20 +87,43 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<ExitCode, Failure> {
         };
         report.write(&page.to_html())?;
     }
-    let mut code = ExitCode::SUCCESS;
+    Ok(judge(&conditions, &tally))
+}
+
+/// Reports each condition that holds or could not be judged. One that holds decides the exit code.
+fn judge(conditions: &[Condition], tally: &Tally<'_>) -> ExitCode {
+    let (mut is_found, mut is_unjudged) = (false, false);
     for condition in conditions {
-        if let Some(finding) = condition.finding(&tally) {
-            eprintln!("tollgate: {finding}");
-            code = ExitCode::from(FOUND_PROBLEMS);
+        match condition.judge(tally) {
+            Judged::Holds(finding) => {
+                eprintln!("tollgate: {finding}");
+                is_found = true;
+            }
+            Judged::NotMeasured(why) => {
+                eprintln!("tollgate: --fail-if: {why}");
+                is_unjudged = true;
+            }
+            Judged::DoesNotHold => {}
         }
     }
-    Ok(code)
+    match (is_found, is_unjudged) {
+        (true, _) => ExitCode::from(FOUND_PROBLEMS),
+        (false, true) => ExitCode::from(WRONG_USAGE),
+        (false, false) => ExitCode::SUCCESS,
+    }
 }
 
 /// A log that is kept only for as long as the traffic lasts may be longer than one in service.
-fn compile(file: &PolicyText, unbounded_log: bool) -> Result<Policy, Failure> {
+fn compile(file: &PolicyText, unbounded_log: bool, store: &StoreUrl) -> Result<Policy, Failure> {
     let options = CompileOptions { unbounded_log };
-    Policy::compile_with(&file.source, &options).map_err(|problems| file.unusable(&problems))
+    let policy = Policy::compile_with(&file.source, &options).map_err(|it| file.unusable(&it))?;
+    if store.is_redis() {
+        let problems = uncountable_in_redis(&file.source, &policy);
+        if !problems.is_empty() {
+            return Err(file.unusable(&problems));
+        }
+    }
+    Ok(policy)
 }
 
 /// Reads traffic, with a progress bar, and reports lines that cannot be read.

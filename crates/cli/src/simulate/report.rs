@@ -25,6 +25,7 @@ fn render(traffic: &Traffic, tally: &Tally<'_>, doubt: Option<Doubt>, top: usize
     if tally.refused > 0 && top > 0 {
         parts.push(by_client(tally, top));
     }
+    parts.extend(by_client_in_shadow(tally, top));
     parts.extend(doubt.map(sentence));
     parts.join("\n")
 }
@@ -137,4 +138,29 @@ fn by_client(tally: &Tally<'_>, top: usize) -> String {
         Column::Figure("share"),
     ];
     table(columns, &rows)
+}
+
+/// Whom shadow rules and candidates would have refused, if they would have refused anyone.
+fn by_client_in_shadow(tally: &Tally<'_>, top: usize) -> Option<String> {
+    let rows: Vec<[String; 5]> = tally
+        .most_refused_in_shadow(top)
+        .into_iter()
+        .map(|it| {
+            [
+                it.client.to_owned(),
+                tally.rules[it.rule].rule_id.clone(),
+                grouped(it.requests),
+                grouped(it.exceeded),
+                share(it.exceeded, it.requests),
+            ]
+        })
+        .collect();
+    let columns = [
+        Column::Text("client"),
+        Column::Text("would be refused by"),
+        Column::Figure("requests"),
+        Column::Figure("exceeded"),
+        Column::Figure("share"),
+    ];
+    (!rows.is_empty()).then(|| table(columns, &rows))
 }

@@ -2,9 +2,10 @@
 
 use clap::{Args, Subcommand};
 use tollgate::Micros;
-use tollgate::rules::{format_time, parse_time, parse_window};
+use tollgate::rules::parse_window;
 use tollgate_catalog::Role;
 
+use crate::admin::parse_end;
 use crate::arguments::ServerArguments;
 
 #[derive(Debug, Subcommand)]
@@ -33,8 +34,8 @@ Examples:
   tollgate tokens create --role tenant-admin --tenant acme > acme.token
   tollgate tokens create --role admin --catalog sqlite:tollgate.db
 
-Standard output gets the token and nothing else. With --catalog no server is called, so that a new
-token can be made after all are lost. The exit code is 0, 1 if the server or the catalog refuses, 2 if
+Standard output gets the token and nothing else. With --catalog no server is called, so that a new \
+token can be made after all are lost. The exit code is 0, 1 if the server or the catalog refuses, 2 if \
 there is no answer.")]
 pub(crate) struct CreateTokenArguments {
     /// What its holder may do: admin, operator, viewer, caller, tenant-admin.
@@ -50,7 +51,7 @@ pub(crate) struct CreateTokenArguments {
     pub(crate) name: Option<String>,
 
     /// When it ends: 2030-12-01T00:00:00Z.
-    #[arg(long, value_name = "TIME", value_parser = parse_moment, conflicts_with = "expires_in")]
+    #[arg(long, value_name = "TIME", value_parser = parse_end, conflicts_with = "expires_in")]
     pub(crate) expires_at: Option<String>,
 
     /// How long it lasts: 12h, 30d.
@@ -82,12 +83,6 @@ pub(crate) struct RevokeTokenArguments {
 fn parse_role(text: &str) -> Result<Role, String> {
     let roles = || Role::ALL.map(Role::name).join(", ");
     Role::from_name(text).ok_or_else(|| format!("there are the roles {}", roles()))
-}
-
-/// A time in one way of writing it.
-fn parse_moment(text: &str) -> Result<String, String> {
-    let time = parse_time(text);
-    time.map(format_time).ok_or_else(|| "write it like 2030-12-01T00:00:00Z".to_owned())
 }
 
 fn parse_span(text: &str) -> Result<Micros, String> {

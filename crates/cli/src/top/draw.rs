@@ -158,6 +158,9 @@ impl Canvas<'_, '_> {
             let store = format!("store {}", fleet.store.replace('_', " "));
             parts.push(Span::styled(store, self.colour(mood)));
             parts.push(count(fleet.nodes as u64, "node").into());
+            if figures.unreachable_since.is_some() {
+                parts.push(Span::styled("others unreachable", self.colour(Mood::Bad)));
+            }
             if fleet.draining > 0 {
                 let text = format!("{} draining", fleet.draining);
                 parts.push(Span::styled(text, self.colour(Mood::Doubtful)));

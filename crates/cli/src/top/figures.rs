@@ -75,6 +75,8 @@ pub(super) struct LiveFigures {
     pub(super) fleet: Option<FleetState>,
     /// How many nodes did not respond.
     pub(super) silent: usize,
+    /// Since when the others cannot be reached; the figures are of the node that is asked.
+    pub(super) unreachable_since: Option<String>,
     /// Of all nodes; for a tenant-admin decisions of the rules of its tenant.
     pub(super) requests: RateSeries,
     pub(super) refused: RateSeries,
@@ -134,14 +136,16 @@ struct StatsPart {
     uptime_seconds: f64,
     revision: u64,
     silent_nodes: Vec<String>,
+    others_unreachable_since: Option<String>,
     bans: Option<BTreeMap<String, u64>>,
 }
 
 #[derive(Deserialize)]
 struct NodePart {
-    requests_per_second: f64,
-    refused_per_second: f64,
-    store: StorePart,
+    // Of a node that is silent, these three are null.
+    requests_per_second: Option<f64>,
+    refused_per_second: Option<f64>,
+    store: Option<StorePart>,
     draining: bool,
     age_seconds: f64,
 }
@@ -240,7 +244,7 @@ impl FigureReader {
         let history: HistoryPart = part(&polled.history)?;
         let nodes = polled.nodes.as_ref().map(|it| part::<Vec<NodePart>>(&it["nodes"]));
         let nodes = nodes.transpose()?.map(|mut nodes| {
-            nodes.retain(|node| node.age_seconds <= MAX_NODE_AGE);
+            nodes.retain(|node| node.store.is_some() && node.age_seconds <= MAX_NODE_AGE);
             nodes
         });
         let (requests, refused) = match (&nodes, &history.node) {
@@ -260,6 +264,7 @@ impl FigureReader {
             bans: stats.bans.and_then(|bans| bans.get("in_force").copied()),
             fleet: nodes.as_deref().map(FleetState::new),
             silent: stats.silent_nodes.len(),
+            unreachable_since: stats.others_unreachable_since.map(|it| printable(&it)),
             requests,
             refused,
             latency: history.node.and_then(|node| node.check_seconds.last()),
@@ -271,7 +276,7 @@ impl FigureReader {
 
     /// Of one node its history; of several what was seen of them.
     fn rates(&mut self, nodes: &[NodePart], course: &NodeCourse) -> (RateSeries, RateSeries) {
-        let sum = |rate: fn(&NodePart) -> f64| nodes.iter().map(rate).sum::<f64>();
+        let sum = |rate: fn(&NodePart) -> Option<f64>| nodes.iter().filter_map(rate).sum::<f64>();
         let now = (sum(|it| it.requests_per_second), sum(|it| it.refused_per_second));
         if nodes.len() > 1 {
             if self.seen.len() >= MAX_POINTS {
@@ -301,11 +306,11 @@ impl FleetState {
     fn new(nodes: &[NodePart]) -> Self {
         // From the worst to the best.
         let states = ["down", "partly_up", "up", "memory"];
-        let place = |it: &&NodePart| states.iter().position(|state| *state == it.store.state);
-        let worst = nodes.iter().min_by_key(place);
+        let place = |it: &&StorePart| states.iter().position(|state| *state == it.state);
+        let worst = nodes.iter().filter_map(|node| node.store.as_ref()).min_by_key(place);
         Self {
             nodes: nodes.len(),
-            store: worst.map(|node| printable(&node.store.state)).unwrap_or_default(),
+            store: worst.map(|store| printable(&store.state)).unwrap_or_default(),
             draining: nodes.iter().filter(|node| node.draining).count(),
         }
     }

@@ -46,7 +46,7 @@ Examples:
   tollgate top --by endpoint --window 300
   tollgate top --once --json | jq '.refused.top[0].name'
 
-Keys: Tab or 1 to 4 choose a list, s sorts by another column, r reverses, / filters, b ranks clients, rules or
+Keys: Tab or 1 to 4 choose a list, s sorts by another column, r reverses, / filters, b ranks clients, rules or \
 endpoints, w looks further back, p pauses, ? shows all keys, q quits. Nothing is changed on the server.
 
 A tenant-admin sees the requests of its tenant. Colours are left out if NO_COLOR is set.

@@ -19,7 +19,9 @@ pub(super) fn json(polled: &PolledResponses, figures: &LiveFigures) -> String {
         "store": figures.fleet.as_ref().map(|fleet| fleet.store.as_str()),
         "nodes": polled.nodes.as_ref().map(|response| &response["nodes"]),
     });
-    for name in ["uptime_seconds", "revision", "silent_nodes", "totals", "bans"] {
+    for name in
+        ["uptime_seconds", "revision", "silent_nodes", "others_unreachable_since", "totals", "bans"]
+    {
         whole[name] = polled.stats.get(name).cloned().unwrap_or(Value::Null);
     }
     for name in ["by", "window_seconds"].into_iter().chain(ListKind::ALL.map(ListKind::name)) {
@@ -65,13 +67,22 @@ fn summary(figures: &LiveFigures) -> Vec<String> {
     if *silent > 0 {
         about.push(format!("{} did not respond", count(*silent as u64, "node")));
     }
+    let about = match &figures.unreachable_since {
+        Some(since) => vec![
+            about.join(", "),
+            format!(
+                "other nodes cannot be reached since {since}: these figures are of one node only"
+            ),
+        ],
+        None => vec![about.join(", ")],
+    };
     let requests = if fleet.is_some() { "requests/s" } else { "decisions/s" };
     let mut rates = vec![
         format!("{requests} {}", rate(figures.requests.now)),
         format!("refused/s {}", rate(figures.refused.now)),
     ];
     rates.extend(figures.latency.map(|latency| format!("checks {}", latency_text(latency))));
-    vec![about.join(", "), rates.join(", ")]
+    about.into_iter().chain([rates.join(", ")]).collect()
 }
 
 /// A rate: small ones with a decimal.

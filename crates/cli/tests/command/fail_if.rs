@@ -30,6 +30,25 @@ fn the_exit_code_says_whether_a_condition_holds() {
 }
 
 #[test]
+fn a_condition_on_a_rule_that_applied_to_no_request_is_an_error() {
+    let rule = r#"{"rule_id":"u","limit":10,"window":"1m","identifier_type":"user_id"}"#;
+    let run = |conditions: &[&str]| {
+        let conditions = conditions.iter().flat_map(|it| ["--fail-if", *it]);
+        let arguments = ["simulate", "--rule", rule].into_iter().chain(conditions).chain(["-"]);
+        tollgate(&arguments.collect::<Vec<_>>(), &log())
+    };
+    for condition in ["refused(u) > 1%", "refused(u) <= 0", "clients_refused(u) < 3"] {
+        let ran = run(&[condition]);
+        assert_eq!(ran.code, 2, "{condition}: {}", ran.stderr);
+        let said = format!("{condition} cannot be judged: u applied to none of 34 requests");
+        assert!(ran.stderr.contains(&said), "{condition}: {}", ran.stderr);
+    }
+    let ran = run(&["refused(u) > 1%", "unmatched > 1%"]);
+    assert_eq!(ran.code, 1, "a condition holds: {}", ran.stderr);
+    assert!(ran.stderr.contains("cannot be judged") && ran.stderr.contains(" holds: "));
+}
+
+#[test]
 fn each_condition_that_holds_is_reported() {
     let conditions =
         ["--fail-if", "refused > 1%", "--fail-if", "throttled > 0", "--fail-if", "refused < 100"];

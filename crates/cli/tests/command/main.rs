@@ -5,6 +5,7 @@ mod lint_envoy;
 mod recommend;
 mod report;
 mod scenarios;
+mod stores;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -301,9 +302,21 @@ fn completions_know_commands_and_flags() {
         let ran = tollgate(&["completions", shell], "");
         assert_eq!((ran.code, &*ran.stderr), (0, ""), "{shell}");
         assert!(ran.stdout.contains(expected) && ran.stdout.contains("simulate"), "{shell}");
-        for command in
-            ["bans", "lists", "clients", "users", "audit", "stats", "decisions", "set-override"]
-        {
+        for command in [
+            "bans",
+            "keys",
+            "lists",
+            "tiers",
+            "clients",
+            "overrides",
+            "users",
+            "audit",
+            "stats",
+            "nodes",
+            "decisions",
+            "refund",
+            "reset",
+        ] {
             assert!(ran.stdout.contains(command), "{shell}: {command}");
         }
     }
@@ -373,4 +386,19 @@ fn the_schema_is_printed() {
     assert_eq!(ran.code, 0);
     let schema: Value = serde_json::from_str(&ran.stdout).expect("JSON");
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+}
+
+/// A token in the environment made every usage line look as if a token had to be typed.
+#[test]
+fn a_usage_line_has_nothing_of_the_environment() {
+    let ran = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+        .args(["lists", "add"])
+        .env("TOLLGATE_SERVER", "http://127.0.0.1:9")
+        .env("TOLLGATE_TOKEN", "secret-of-the-environment")
+        .output()
+        .expect("the binary runs");
+    assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+    let text = String::from_utf8(ran.stderr).expect("readable output");
+    assert!(text.contains("Usage: tollgate lists add"), "{text}");
+    assert!(!text.contains("--server") && !text.contains("--token"), "{text}");
 }

@@ -9,6 +9,9 @@ use super::tollgate;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/access.log");
 
+/// The log of a real web site; see the README beside it.
+const REAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/access-2015.log.gz");
+
 /// A log in which few clients make most of the requests, one of them in bursts, and another tries logins.
 fn skewed() -> String {
     let mut state = 7_u64;
@@ -66,6 +69,20 @@ fn check(arguments: &[&str], input: &str, log: &str, most: f64) -> (Value, Strin
     let refused = decisions.iter().filter(|decision| decision["allowed"] == false).count();
     assert_eq!(promised["requests"], decisions.len(), "{policy}");
     assert_eq!(promised["refused"], refused, "{policy}");
+    let ran = tollgate(&["simulate", "--rules", path, input], log);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for (shown, name) in [
+        ("requests", "requests"),
+        ("refused", "refused"),
+        ("clients", "clients"),
+        ("clients refused", "clients_refused"),
+    ] {
+        assert_eq!(promised[name], figure(&ran.stdout, shown), "{name}: {policy}\n{}", ran.stdout);
+    }
+    for rule in promised["rules"].as_array().expect("rules") {
+        let id = rule["rule_id"].as_str().expect("an id");
+        assert_eq!(rule["requests"], figure(&ran.stdout, id), "{policy}\n{}", ran.stdout);
+    }
     let share = 100.0 * refused as f64 / decisions.len() as f64;
     assert!(share <= most, "{share} % of requests refused, {most} % promised:\n{policy}");
     // The exit code of a build says the same.
@@ -73,6 +90,16 @@ fn check(arguments: &[&str], input: &str, log: &str, most: f64) -> (Value, Strin
     let ran = tollgate(&["simulate", "--fail-if", &more, "--rules", path, input], log);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     (promised, policy)
+}
+
+/// A figure of the table of a simulation, by the words before it.
+fn figure(report: &str, name: &str) -> u64 {
+    let lines = report.lines().filter_map(|line| line.strip_prefix(' ')?.strip_prefix(name));
+    let mut values = lines.filter_map(|rest| {
+        let value = rest.strip_prefix(' ')?.split_whitespace().next()?;
+        value.replace(',', "").parse().ok()
+    });
+    values.next().unwrap_or_else(|| panic!("no {name} in {report}"))
 }
 
 fn rule<'a>(promised: &'a Value, id: &str) -> &'a Value {
@@ -95,6 +122,42 @@ fn the_policy_refuses_the_share_that_it_promised() {
     }
     for window in ["1s", "10s", "1h"] {
         check(&["--window", window, "--refuse-at-most", "1%"], "-", &skewed(), 1.0);
+    }
+}
+
+/// Traffic that was not made for this test: crawlers, feed readers, and people who load a page with its files.
+#[test]
+fn the_policy_of_a_real_access_log_refuses_the_share_that_it_promised() {
+    for (headroom, refused, window, most) in [
+        ("0%", "5%", "1m", 5.0),
+        ("0%", "0%", "1m", 0.0),
+        ("20%", "1%", "1h", 1.0),
+        ("20%", "1%", "1s", 1.0),
+        ("20%", "1%", "24h", 1.0),
+    ] {
+        let arguments = ["--headroom", headroom, "--refuse-at-most", refused, "--window", window];
+        let (promised, policy) = check(&arguments, REAL, "", most);
+        assert_eq!(promised["requests"], 10_000);
+        assert_eq!(promised["clients"], 1_753, "{policy}");
+        let rules = promised["rules"].as_array().expect("rules");
+        assert_eq!(rules[0]["rule_id"], "per_address", "{policy}");
+        // No client needs more than the lowest limit of its requests of an endpoint within a second.
+        let endpoints = rules.iter().filter(|rule| rule["endpoint"].is_string());
+        assert_eq!(endpoints.count() > 0, window != "1s", "{policy}");
+    }
+}
+
+/// The figures in docs/simulate.md.
+#[test]
+fn the_figures_of_a_real_access_log_are_those_of_the_document() {
+    for (most, limit, refused, clients_refused) in
+        [("0.1%", 130, 0, 0), ("1%", 88, 20, 1), ("5%", 47, 165, 6)]
+    {
+        let share = most.trim_end_matches('%').parse().expect("a number");
+        let (promised, policy) = check(&["--refuse-at-most", most], REAL, "", share);
+        let figures = (&promised["refused"], &promised["clients_refused"]);
+        assert_eq!(figures, (&refused.into(), &clients_refused.into()), "{policy}");
+        assert_eq!(rule(&promised, "per_address")["limit"], limit, "{policy}");
     }
 }
 
@@ -152,6 +215,57 @@ fn classes_of_clients_have_their_own_limits() {
     assert_eq!(rule(&promised, "per_address")["requests"], 500, "{policy}");
     assert_eq!(rule(&promised, "per_api_key")["requests"], 500, "{policy}");
     assert!(!policy.contains("key-"), "API keys are secrets: {policy}");
+}
+
+/// A trace in which a few users search often, addresses less often, and one key hardly ever; all users come from one address.
+fn searches() -> String {
+    let mut trace = String::new();
+    for i in 0..3_000_u64 {
+        let (t_ms, second) = (i * 100, i / 10);
+        let (path, client) = match i % 10 {
+            7 if i < 200 => ("/search", "\"api_key\":\"rare\"".to_owned()),
+            at @ 0..=5 => {
+                let path = if at < 3 { "/search" } else { "/other" };
+                (path, format!("\"user_id\":\"u{}\",\"ip\":\"192.0.2.1\"", second % 4))
+            }
+            at => {
+                let path = if at < 8 { "/search" } else { "/other" };
+                (path, format!("\"ip\":\"198.51.100.{}\"", second % 6))
+            }
+        };
+        trace +=
+            &format!("{{\"t_ms\":{t_ms},\"method\":\"GET\",\"endpoint\":\"{path}\",{client}}}\n");
+    }
+    trace
+}
+
+/// An endpoint got a rule for its most frequent class only: others were limited by nothing there, or by the address.
+#[test]
+fn an_endpoint_has_a_rule_for_each_class_of_its_clients() {
+    for (headroom, refused, most) in [("0%", "0%", 0.0), ("20%", "0.1%", 0.1), ("0%", "10%", 10.0)]
+    {
+        let arguments = ["--headroom", headroom, "--refuse-at-most", refused];
+        let (promised, policy) = check(&arguments, "-", &searches(), most);
+        let user = rule(&promised, "search_per_user");
+        let address = rule(&promised, "search_per_address");
+        assert_eq!(
+            (&user["identifier_type"], &address["identifier_type"]),
+            (&"user_id".into(), &"ip".into())
+        );
+        assert_eq!(
+            (&user["endpoint"], &address["endpoint"]),
+            (&"/search".into(), &"/search".into())
+        );
+        // Users are not counted by the address that all of them come from.
+        assert_eq!(user["replaces"], serde_json::json!(["search_per_address"]), "{policy}");
+        let by_address = address["requests"].as_u64().expect("a number");
+        assert_eq!(by_address, 580, "{policy}");
+        assert!(address["limit"].as_u64() < user["limit"].as_u64(), "{policy}");
+        // Twenty requests of a key say nothing.
+        let rules = promised["rules"].as_array().expect("rules").iter();
+        let mut keys = rules.filter(|rule| rule["identifier_type"] == "api_key");
+        assert!(keys.next().is_none(), "{policy}");
+    }
 }
 
 #[test]

@@ -143,3 +143,41 @@ fn an_earlier_report_stays_until_the_new_one_is_complete() {
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(html.starts_with("<!doctype html>"));
 }
+
+#[test]
+fn clients_that_shadow_rules_and_candidates_would_refuse_are_listed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, rules) = (folder.path().join("out.html"), folder.path().join("rules.yaml"));
+    let policy = "rules:
+  - {rule_id: watch, limit: 25, window: 1m, identifier_type: ip, action: log_only}
+  - {rule_id: a, limit: 100, window: 1m, identifier_type: ip, candidate: {limit: 10}}
+";
+    fs::write(&rules, policy).expect("written");
+    let rules = ["--rules", rules.to_str().expect("a path"), "-"];
+    // The greedy client made 30 of 34 requests within a minute; none is refused.
+    let (ran, html) = report(&rules, &log(), &file);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let words: Vec<&str> = ran.stdout.split_whitespace().collect();
+    let words = words.join(" ");
+    let table = "client would be refused by requests exceeded share \
+                 192.0.2.1 a~candidate 30 20 66.67 % 192.0.2.1 watch 30 5 16.67 %";
+    assert!(words.contains(table), "{}", ran.stdout);
+    check_markup(&html);
+    assert!(html.contains("Clients that rules would refuse if they were in force"), "{html}");
+    assert!(html.contains("<b>a~candidate</b></td>"), "{html}");
+
+    let ran = tollgate(&[&["simulate", "--top", "1"], &rules[..]].concat(), &log());
+    assert!(ran.stdout.contains("66.67 %") && !ran.stdout.contains("16.67 %"), "{}", ran.stdout);
+    let ran = tollgate(&[&["simulate", "--json"], &rules[..]].concat(), &log());
+    let lines: Vec<serde_json::Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let hit = |rule: &str| {
+        let is_hit = |line: &&serde_json::Value| {
+            let rules = line["would_be_refused_by"].as_array();
+            line["client"] == "192.0.2.1" && rules.is_some_and(|it| it.iter().any(|it| it == rule))
+        };
+        lines.iter().filter(is_hit).count()
+    };
+    assert_eq!((hit("a~candidate"), hit("watch")), (20, 5), "{}", ran.stdout);
+    assert_eq!(lines.iter().filter(|line| line["client"].is_null()).count(), 14);
+}

@@ -43,6 +43,14 @@ scenarios:
 ";
 
 #[test]
+fn names_in_errors_do_nothing_to_a_terminal() {
+    let ran = run(r#"{"policy": "a\u001b[31mb\u202e.yaml", "scenarios": []}"#, &[]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    let shown = ran.stderr.contains("a\u{fffd}[31mb\u{fffd}.yaml");
+    assert!(shown && !ran.stderr.contains(['\u{1b}', '\u{202e}']), "{:?}", ran.stderr);
+}
+
+#[test]
 fn scenarios_pass_or_fail_with_place_and_figures() {
     let ran = run(MIXED, &[]);
     assert_eq!(ran.code, 1, "{}", ran.stderr);
@@ -153,4 +161,15 @@ fn rules_can_be_chosen_by_an_option() {
     let ran = run(MIXED, &["--rules", policy.to_str().expect("a path")]);
     assert_eq!(ran.code, 1);
     assert!(ran.stdout.contains("0 passed, 2 failed"), "{}", ran.stdout);
+}
+
+/// An empty suite passed: in a pipeline that is a mistake nothing reports.
+#[test]
+fn a_file_without_scenarios_is_a_mistake() {
+    for text in ["policy: policy.yaml\nscenarios: []\n", "policy: policy.yaml\n"] {
+        let ran = run(text, &[]);
+        assert_eq!(ran.code, 2, "{text}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stderr.contains("scenarios"), "{text}: {}", ran.stderr);
+        assert_eq!(ran.stdout, "", "{text}");
+    }
 }

@@ -13,6 +13,7 @@ fn left(remaining: u64, limit: u64) -> Outcome {
         window: Micros::from_secs(1),
         cost: 1,
         report: Report { remaining, retry_after: Some(Micros::ZERO), ..Report::default() },
+        surplus: 0,
     }
 }
 
@@ -37,7 +38,7 @@ fn delayed(delay: u64, outcome: Outcome) -> Outcome {
 
 fn check(outcomes: &[Outcome], admitted: bool, binding: Option<usize>, delay: Option<u64>) {
     let expected = Verdict { admitted, binding, delay: delay.map(Micros::new) };
-    assert_eq!(decide(outcomes.iter()), expected, "{outcomes:#?}");
+    assert_eq!(decide(outcomes.iter().map(Outcome::vote)), expected, "{outcomes:#?}");
 }
 
 #[test]
@@ -104,7 +105,7 @@ proptest! {
     /// No other outcome is stricter than the binding one.
     #[test]
     fn the_binding_rule_is_the_strictest(outcomes in prop::collection::vec(outcome(), 0..6)) {
-        let judgement = decide(outcomes.iter());
+        let judgement = decide(outcomes.iter().map(Outcome::vote));
         let voices = || outcomes.iter().enumerate().filter(|(_, it)| it.mode != Mode::Shadow);
         prop_assert_eq!(judgement.admitted, voices().all(|(_, it)| it.admitted));
         prop_assert_eq!(judgement.binding.is_some(), voices().count() > 0);

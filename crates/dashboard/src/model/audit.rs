@@ -1,7 +1,7 @@
 //! Who changed what, and who was refused.
 
 use super::rule::DiffLine;
-use super::shared::{DecisionRow, Outcome, Paging, Section};
+use super::shared::{DecisionRow, Paging, Section};
 use super::time::Time;
 
 /// The page of both logs.
@@ -40,17 +40,19 @@ pub struct AuditFilter {
     pub kind: String,
     /// Changes of the entry of this name.
     pub entry: String,
-    /// Decisions about this client.
+    /// Decisions about this client, by any of its identifiers.
     pub client: String,
+    /// The type of that identifier; empty for any.
+    pub client_type: String,
     /// Decisions that this rule made.
     pub rule_id: String,
-    /// Decisions that ended so; the parameter is `action`.
-    pub outcome: Option<Outcome>,
+    /// Decisions that ended so: words of an [`Outcome`](super::Outcome), separated by commas.
+    pub action: String,
     /// Changes or decisions of this tenant.
     pub tenant: String,
-    /// From then on, as typed: an RFC 3339 time.
+    /// From then on, as typed: `21:00`, `2026-11-18 21:00`, `2h`, or an RFC 3339 time.
     pub since: String,
-    /// Before then, as typed: an RFC 3339 time.
+    /// Before then, as typed.
     pub until: String,
 }
 
@@ -63,6 +65,8 @@ pub struct AuditRow {
     pub at: Time,
     /// The token, or the part of the program.
     pub actor: String,
+    /// The name of the token, if it has one.
+    pub actor_name: Option<String>,
     /// The role of the actor.
     pub role: String,
     /// The address of the actor, if the viewer may see it.

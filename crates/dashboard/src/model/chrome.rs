@@ -15,8 +15,6 @@ pub struct Chrome {
     pub version: String,
     /// The name of this node.
     pub node: String,
-    /// How many nodes the figures are of.
-    pub nodes: usize,
     /// The revision of the policy in force.
     pub revision: u64,
     /// The token that every form posts, in the field `csrf`.

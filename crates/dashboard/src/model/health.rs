@@ -2,7 +2,7 @@
 
 use super::overview::{Memory, NodeRow, StoreServer};
 use super::series::LatencySeries;
-use super::shared::{ClientRef, Section};
+use super::shared::{Identifier, Section};
 use super::time::Time;
 
 /// The page of health.
@@ -22,7 +22,7 @@ pub struct Health {
     pub catalog: Option<CatalogHealth>,
     /// Files that are watched: rules, Envoy's limits.
     pub files: Vec<FileHealth>,
-    /// The counters that are charged most, each in one server of the store.
+    /// The counters that a large share of the requests of this node charges, each in one server of the store.
     pub hot_keys: Vec<HotKey>,
     /// Counters in the memory of this node.
     pub memory: Memory,
@@ -30,6 +30,8 @@ pub struct Health {
     pub facts: Vec<HealthFact>,
     /// The nodes of the fleet.
     pub nodes: Section<Vec<NodeRow>>,
+    /// Since when the other nodes cannot be reached.
+    pub cut_off_since: Option<Time>,
 }
 
 /// How often one kind of error occurred.
@@ -107,11 +109,13 @@ pub struct FileHealth {
 pub struct HotKey {
     /// The rule.
     pub rule_id: String,
-    /// The client that the counter is of.
-    pub client: ClientRef,
+    /// What the counter is of: a client, an endpoint, or all requests.
+    pub name: String,
+    /// The identifiers of the client; none if it is of no client, or they are secret.
+    pub identifiers: Vec<Identifier>,
     /// Requests per second.
     pub per_second: f64,
-    /// The share of all requests.
+    /// The share of the requests of this node that charge it, from 0 to 1.
     pub share: f64,
 }
 

@@ -1,6 +1,6 @@
 //! Who is pushing now: four top lists and the tail of decisions.
 
-use super::shared::{DecisionRow, Outcome, TopClient};
+use super::shared::{DecisionRow, FiguresOf, Outcome, TopClient};
 
 /// The live page.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -9,9 +9,11 @@ pub struct Live {
     pub window_seconds: u64,
     /// The windows that can be chosen, in seconds: `?window=60`.
     pub windows: Vec<u64>,
+    /// Whose requests the lists rank.
+    pub of: FiguresOf,
     /// The clients with most refusals.
     pub refused: TopList,
-    /// The clients that are closest to a limit.
+    /// The clients that are closest to a limit, the closest first.
     pub near_limit: TopList,
     /// The clients with most requests.
     pub busiest: TopList,
@@ -19,6 +21,8 @@ pub struct Live {
     pub would_refuse: TopList,
     /// What the tail is limited to.
     pub filter: TailFilter,
+    /// Whose decisions the tail has.
+    pub tail_of: FiguresOf,
     /// The last decisions that fit the filter, the newest first.
     pub tail: Vec<DecisionRow>,
     /// What the tail does not have, as a sentence: "1 % of allowed requests are sampled."
@@ -61,6 +65,9 @@ impl Outcome {
             Self::Error => "error",
         }
     }
+
+    /// The words of those that did not pass, for the log of decisions.
+    pub const REFUSALS: &'static str = "refused,denied";
 
     /// Those that can be filtered by.
     pub const ALL: [Self; 5] =

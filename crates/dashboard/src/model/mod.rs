@@ -8,6 +8,7 @@
 mod audit;
 mod chrome;
 mod clients;
+mod deleted_rule;
 mod error;
 mod health;
 mod keys;
@@ -26,8 +27,10 @@ mod try_request;
 pub use audit::{Audit, AuditFilter, AuditRow, AuditTab};
 pub use chrome::{Banner, Chrome, Notice, Range, RangeChoice, Rights, Severity, Tab, Viewer};
 pub use clients::{
-    Client, ClientBan, ClientLimit, ClientListing, ClientTier, Clients, FoundClient,
+    Client, ClientBan, ClientKey, ClientLimit, ClientListing, ClientMenu, ClientMistake,
+    ClientTier, Clients, FoundClient, RefusedRequest,
 };
+pub use deleted_rule::DeletedRule;
 pub use error::ErrorPage;
 pub use health::{
     CatalogHealth, ErrorCount, FallbackGroup, FallbackMode, FileHealth, Health, HealthFact, HotKey,
@@ -35,19 +38,23 @@ pub use health::{
 pub use keys::{ApiKeyRow, CreatedSecret, Keys, TokenRow};
 pub use lists::{BanRow, ListRow, ListTab, Lists, OverrideRow};
 pub use live::{Live, TailFilter, TopList};
-pub use overview::{Breaker, FirstCheck, Memory, NodeRow, Overview, StoreServer};
+pub use overview::{
+    Breaker, FirstCheck, Memory, NodeRow, NodeState, NodeStore, Overview, StoreServer,
+};
 pub use rule::{
-    DiffKind, DiffLine, EditMode, EditedRule, Effect, EffectClient, EffectPreview, Finding,
-    FindingKind, RuleChoices, RuleForm, RuleRevision,
+    CandidateEffect, DiffKind, DiffLine, EditConflict, EditMode, EditedRule, Effect, EffectClient,
+    EffectPreview, Finding, FindingKind, RuleChoices, RuleForm, RuleRevision,
 };
 pub use rules::{CandidateFigures, RuleOrder, RuleRow, RuleState, Rules};
 pub use series::{Figure, LatencySeries, PointNote, RequestSeries, RevisionMark};
 pub use shared::{
-    ClientRef, DecisionRow, Failure, Identifier, Outcome, Paging, Quota, Section, TopClient,
+    ClientRef, DecisionRow, Failure, FiguresOf, Identifier, Outcome, Paging, Quota, Section,
+    TopClient,
 };
 pub use sign_in::SignIn;
 pub use simulate::{
-    AlgorithmRow, SimulateForm, SimulatedClient, SimulatedRule, Simulation, SimulationReport,
+    AlgorithmRow, ShadowedClient, SimulateForm, SimulatedClient, SimulatedRule, Simulation,
+    SimulationReport,
 };
 pub use time::Time;
 pub use try_request::{

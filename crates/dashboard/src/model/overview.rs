@@ -2,7 +2,7 @@
 
 use super::rules::RuleRow;
 use super::series::{Figure, LatencySeries, RequestSeries};
-use super::shared::{Section, TopClient};
+use super::shared::{FiguresOf, Section, TopClient};
 use super::time::Time;
 
 /// The first page.
@@ -10,11 +10,13 @@ use super::time::Time;
 pub struct Overview {
     /// What to try first; shown while no request was checked yet.
     pub first_check: Option<FirstCheck>,
-    /// Requests per second.
+    /// Requests per second of this node.
     pub requests: Figure,
-    /// The share of requests that were refused or denied, from 0 to 1.
+    /// How many nodes are heard, and requests per second of all of them together; none if it is this one only.
+    pub fleet_requests: Option<(usize, f64)>,
+    /// The share of requests that were refused, denied or not checked, from 0 to 1.
     pub refused_share: Figure,
-    /// The 99th percentile of checks in milliseconds.
+    /// The 99th percentile of checks in milliseconds; without a course if there were none.
     pub check_p99_ms: Figure,
     /// Requests per second that were checked without the shared store.
     pub without_store: Figure,
@@ -22,6 +24,8 @@ pub struct Overview {
     pub course: RequestSeries,
     /// The clients with most refusals.
     pub most_refused: Vec<TopClient>,
+    /// Whose refusals that ranking counts.
+    pub most_refused_of: FiguresOf,
     /// How far back that ranking goes, in seconds.
     pub top_seconds: u64,
     /// The rules with most refusals.
@@ -36,6 +40,8 @@ pub struct Overview {
     pub memory: Memory,
     /// The nodes of the fleet, this one included.
     pub nodes: Section<Vec<NodeRow>>,
+    /// Since when the others cannot be reached.
+    pub cut_off_since: Option<Time>,
 }
 
 /// How to send a first request: the page shows it as a curl line.
@@ -68,8 +74,8 @@ pub struct StoreServer {
     pub breaker: Breaker,
     /// Since when the breaker is in that state, if that is known.
     pub since: Option<Time>,
-    /// Whether the last call failed.
-    pub is_failing: bool,
+    /// Why it cannot be used, or how the last call failed: the name of a kind of error, or none.
+    pub failure: Option<String>,
     /// How often the breaker opened.
     pub openings: u64,
     /// Calls in all.
@@ -114,20 +120,46 @@ pub struct NodeRow {
     pub started_at: Option<Time>,
     /// When it last reported.
     pub seen_at: Time,
-    /// Whether it takes traffic.
-    pub is_ready: bool,
+    /// How it is now; none if it is silent.
+    pub state: Option<NodeState>,
     /// The revision of its policy.
     pub revision: u64,
+    /// The beginning of the SHA-256 of its rules file: nodes with files count revisions separately.
+    pub rules_file: Option<String>,
+    /// The beginning of the digest of its files for Envoy.
+    pub envoy_files: Option<String>,
     /// When that came into force there.
     pub revision_at: Option<Time>,
+}
+
+/// How a node is that is heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct NodeState {
+    /// Why it takes no traffic, in a few words; none if it does.
+    pub unready: Option<&'static str>,
     /// Requests per second.
     pub requests_per_second: f64,
     /// The share of them that was refused.
     pub refused_share: f64,
-    /// The worst state of its circuit breakers.
-    pub breaker: Breaker,
-    /// Since when.
-    pub breaker_since: Option<Time>,
-    /// Its counters.
-    pub memory: Memory,
+    /// Its store, as it sees it.
+    pub store: NodeStore,
+}
+
+/// The store, as a node sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeStore {
+    /// Counters are in its memory.
+    #[default]
+    Memory,
+    /// All servers respond.
+    Reachable,
+    /// Some servers do not respond.
+    Partly {
+        /// How many do.
+        up: u32,
+        /// How many there are.
+        servers: u32,
+    },
+    /// No server responds.
+    Unreachable,
 }

@@ -2,7 +2,7 @@
 
 use super::rules::{CandidateFigures, RuleState};
 use super::series::RequestSeries;
-use super::shared::{ClientRef, Quota, Section, TopClient};
+use super::shared::{ClientRef, FiguresOf, Quota, Section, TopClient};
 use super::time::Time;
 
 /// The page of one rule, or of a new one.
@@ -20,6 +20,8 @@ pub struct EditedRule {
     pub applies_to: String,
     /// The version of the saved rule, which a save has to be based on; posted in the field `version`.
     pub version: Option<u64>,
+    /// What another person changed since the form began.
+    pub conflict: Option<EditConflict>,
     /// When it was last changed.
     pub updated_at: Option<Time>,
     /// The token that changed it last.
@@ -36,7 +38,7 @@ pub struct EditedRule {
     pub choices: RuleChoices,
     /// Errors and advice of the linter for the edited rule.
     pub findings: Vec<Finding>,
-    /// What differs from the saved rule; empty if nothing does.
+    /// What differs from the saved rule; empty if nothing does, or if the edited rule cannot be read.
     pub diff: Vec<DiffLine>,
     /// What the edited rule would have done to recent traffic.
     pub effect: EffectPreview,
@@ -44,6 +46,10 @@ pub struct EditedRule {
     pub course: RequestSeries,
     /// The clients that it refuses most.
     pub most_refused: Vec<TopClient>,
+    /// Whose refusals that ranking counts.
+    pub most_refused_of: FiguresOf,
+    /// How far back it goes, in seconds.
+    pub top_seconds: u64,
     /// The limit that is tried beside it, as saved.
     pub candidate: Option<CandidateFigures>,
     /// How many overrides of this rule there are.
@@ -52,6 +58,17 @@ pub struct EditedRule {
     pub bans: u64,
     /// Its changes, the newest first.
     pub history: Section<Vec<RuleRevision>>,
+}
+
+/// What another person changed in a rule since the form began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EditConflict {
+    /// The version that the form began with; posted in `version`.
+    pub based_on: u64,
+    /// The version in force, which a save over it names in the field `over`.
+    pub version: u64,
+    /// What the other person changed, line by line; empty if the version that the form began with is not known any more.
+    pub diff: Vec<DiffLine>,
 }
 
 /// How a rule is edited.
@@ -236,6 +253,10 @@ pub struct Effect {
     pub course_then: Vec<f64>,
     /// The clients that the change touches most.
     pub clients: Vec<EffectClient>,
+    /// Clients that are refused as often with the change as under the policy in force.
+    pub clients_unchanged: u64,
+    /// What the candidate of the edited rule would have refused, if it has one.
+    pub candidate: Option<Box<CandidateEffect>>,
     /// What the replay could not know, as a sentence.
     pub caveat: Option<String>,
 }
@@ -251,6 +272,21 @@ pub struct EffectClient {
     pub now: u64,
     /// Refused with the change.
     pub then: u64,
+}
+
+/// What a candidate would have refused of the requests that pass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CandidateEffect {
+    /// The limit that is tried.
+    pub quota: Quota,
+    /// Requests that pass, and that it counted.
+    pub requests: u64,
+    /// Requests of these that it would have refused.
+    pub refused: u64,
+    /// How many clients it would have refused.
+    pub clients_refused: u64,
+    /// The clients that it would have refused most: `now` counts nothing, `then` what it would have refused.
+    pub clients: Vec<EffectClient>,
 }
 
 /// A change of a rule.

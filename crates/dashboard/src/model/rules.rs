@@ -74,11 +74,11 @@ pub struct RuleRow {
 pub struct CandidateFigures {
     /// The limit that is tried.
     pub quota: Quota,
-    /// Requests that passed in the range, and that it counted.
+    /// Requests of this node that passed in the range, and that it counted.
     pub requests: u64,
     /// Requests of these that it would have refused.
     pub would_refuse: u64,
-    /// How many clients it would have refused in the last minutes.
+    /// How many clients of this node it would have refused in the last minutes.
     pub clients_refused: u64,
     /// The clients that it would have refused most; empty in lists.
     pub clients: Vec<TopClient>,

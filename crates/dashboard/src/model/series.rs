@@ -23,7 +23,7 @@ pub struct RequestSeries {
     pub allowed: Vec<Option<f64>>,
     /// Allowed after a delay.
     pub throttled: Vec<Option<f64>>,
-    /// Refused or denied.
+    /// Refused, denied, or not checked.
     pub refused: Vec<Option<f64>>,
     /// What stands behind single points.
     pub notes: Vec<PointNote>,
@@ -31,7 +31,7 @@ pub struct RequestSeries {
     pub marks: Vec<RevisionMark>,
 }
 
-/// What stands behind one point of a series: "login 91 %, from 1 address".
+/// What stands behind one point of a series: "login: 91 % of refusals, of one client".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PointNote {
     /// Which point.

@@ -65,9 +65,9 @@ pub enum Outcome {
     Allowed,
     /// It passed after a delay.
     Throttled,
-    /// A limit or a ban refused it.
+    /// A limit refused it.
     Refused,
-    /// The deny list or a missing identifier refused it.
+    /// The deny list, a ban or a missing identifier refused it.
     Denied,
     /// It passed, and a shadow rule would have refused it.
     WouldRefuse,
@@ -96,6 +96,8 @@ pub struct DecisionRow {
     pub endpoint: Option<String>,
     /// The rule that decided.
     pub rule_id: Option<String>,
+    /// Further shadow rules and candidates that would have refused it.
+    pub also_would_refuse: Vec<String>,
     /// Why it was refused: `rate_limited`, `denied`, `banned`, `store_unavailable`.
     pub reason: Option<String>,
     /// What the request cost under the rule that decided.
@@ -123,6 +125,17 @@ pub struct TopClient {
     pub count: u64,
     /// The share of the limit that is in use, in rankings of clients near a limit.
     pub used: Option<f64>,
+}
+
+/// Whose figures a list shows: those of this node, or of the fleet as far as it responds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FiguresOf {
+    /// How many nodes they are of.
+    pub nodes: usize,
+    /// How many nodes did not respond.
+    pub silent: usize,
+    /// Whether the other nodes cannot be reached at all, because the store that nodes talk through is away.
+    pub is_cut_off: bool,
 }
 
 /// The way to other pages of a long list.

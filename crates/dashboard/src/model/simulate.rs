@@ -2,7 +2,7 @@
 
 use super::rule::Finding;
 use super::series::RequestSeries;
-use super::shared::{ClientRef, Quota};
+use super::shared::Quota;
 use super::time::Time;
 
 /// The page that replays an access log.
@@ -64,12 +64,16 @@ pub struct SimulationReport {
     pub clients: u64,
     /// Clients that were refused at least once.
     pub clients_refused: u64,
-    /// Requests over the time of the log, per second.
+    /// Requests over the time of the log, in each step of the course.
     pub course: RequestSeries,
+    /// The rules with a page that says what was replayed: those in force, unless edited ones were replayed.
+    pub rules_in_force: Vec<String>,
     /// What each rule did.
     pub rules: Vec<SimulatedRule>,
     /// The clients that were refused most.
     pub top: Vec<SimulatedClient>,
+    /// The clients that shadow rules and candidates would have refused most.
+    pub in_shadow: Vec<ShadowedClient>,
     /// The same limits under every algorithm.
     pub algorithms: Vec<AlgorithmRow>,
     /// What the replay could not know, as a sentence.
@@ -96,8 +100,8 @@ pub struct SimulatedRule {
 /// A client in a replay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimulatedClient {
-    /// The client.
-    pub client: ClientRef,
+    /// What the log calls it. This server may not know it.
+    pub client: String,
     /// Its requests.
     pub requests: u64,
     /// Those that were refused.
@@ -110,6 +114,19 @@ pub struct SimulatedClient {
     pub path: Option<String>,
     /// Its last user agent.
     pub user_agent: Option<String>,
+}
+
+/// A client that a shadow rule or a candidate would have refused.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ShadowedClient {
+    /// What the log calls it. This server may not know it.
+    pub client: String,
+    /// The shadow rule or candidate.
+    pub rule_id: String,
+    /// All requests of the client.
+    pub requests: u64,
+    /// Those over the limit of the rule.
+    pub exceeded: u64,
 }
 
 /// The result of a log under one algorithm.

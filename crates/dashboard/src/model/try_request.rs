@@ -84,6 +84,8 @@ pub struct Explanation {
     pub listed: Option<(bool, String, Option<String>)>,
     /// The rules, in the order of reports; those that apply first.
     pub rules: Vec<ExplainedRule>,
+    /// Why the figures are those of this node alone, if the store is away.
+    pub degraded: Option<String>,
     /// Whether limits of Envoy's files could apply, which are not explained here.
     pub has_envoy_limits: bool,
 }
@@ -117,6 +119,8 @@ pub struct ExplainedRule {
     pub figures: Option<CounterFigures>,
     /// Whether it is the rule that binds.
     pub binds: bool,
+    /// Whether it decided without its counter, so that there are no figures.
+    pub is_uncounted: bool,
 }
 
 /// A counter at the moment of the explanation.
@@ -128,7 +132,9 @@ pub struct CounterFigures {
     pub remaining: u64,
     /// Whether the request is beyond it.
     pub is_exceeded: bool,
-    /// When it resets, in milliseconds.
+    /// When the current window ends, in milliseconds; of limits without windows, when nothing is in use.
+    pub window_reset_ms: Option<u64>,
+    /// When nothing is in use, in milliseconds.
     pub reset_ms: u64,
     /// When the request would pass, in milliseconds; none: never, or at once.
     pub next_ms: Option<u64>,
@@ -155,10 +161,14 @@ pub struct ExplainedDecision {
     pub decision: DecisionRow,
     /// Why, as a sentence.
     pub because: String,
+    /// The identifiers of the request, if it was recorded.
+    pub identifiers: Vec<Identifier>,
     /// The tier that the client was in.
     pub tier: Option<String>,
     /// The revision of the policy that was in force.
     pub revision: Option<u64>,
+    /// Why no rule was counted, as a sentence, if none was.
+    pub uncounted: String,
     /// How each rule saw it, as far as that is still known.
     pub rules: Vec<ExplainedRule>,
     /// Where the explanation comes from, if not from this node: "the log of decisions, which has only the rule that

@@ -6,11 +6,15 @@ use tollgate_chart::{
 };
 
 use super::texts::t;
-use crate::model::{Chrome, Effect, LatencySeries, RequestSeries, Time};
+use crate::model::{Chrome, Effect, LatencySeries, Outcome, RequestSeries, RevisionMark, Time};
 use crate::{format, path};
 
 /// Space between the names of two marks, in units of a wide chart.
 const MARK_WIDTH: f64 = 150.0;
+/// Marks that are closer than so many units are one.
+const MERGED_WIDTH: f64 = 8.0;
+/// Of how many changes the title of a mark tells.
+const MAX_TITLE_LINES: usize = 8;
 
 /// A small line beside a figure.
 pub(crate) fn spark(label: &str, values: &[f64], class: &str) -> Markup {
@@ -29,7 +33,8 @@ pub(crate) fn bar(label: &str, value: f64, whole: f64, class: &str) -> Markup {
 
 /// Requests per second over time, stacked, with changes of the policy. It leads to the refusals behind it.
 pub(crate) fn course(id: &str, title: &str, series: &RequestSeries, chrome: &Chrome) -> Markup {
-    let details = path::with_query(path::AUDIT, &[("log", "decisions"), ("action", "refused")]);
+    let details =
+        path::with_query(path::AUDIT, &[("log", "decisions"), ("action", Outcome::REFUSALS)]);
     html! {
         figure.plot data-zoom="" data-step=(series.step_seconds) data-details=(details) {
             (course_part(id, title, series, chrome))
@@ -54,14 +59,15 @@ pub(crate) fn course_part(
         Series { name: "throttled", class: "k-thr", values: &series.throttled },
         Series { name: "refused", class: "k-ref", values: &series.refused },
     ];
+    // Up to now, so that a change of a moment ago is seen before the next step is over.
+    let span = times.first().zip(times.last());
+    let span = span.map(|(first, last)| (*first, seconds(chrome.range.until).max(*last)));
     let label = sentence(title, series, chrome);
     let draw = |size: Size| {
-        let names = mark_names(series, &times, size);
-        let marks: Vec<Mark<'_>> = series
-            .marks
+        let drawn = marks_of(series, span, size);
+        let marks: Vec<Mark<'_>> = drawn
             .iter()
-            .zip(&names)
-            .map(|(mark, (name, title))| Mark { at: seconds(mark.at), name, title })
+            .map(|mark| Mark { at: seconds(mark.at), name: &mark.name, title: &mark.title })
             .collect();
         let chart = TimeChart {
             label: &label,
@@ -69,6 +75,7 @@ pub(crate) fn course_part(
             series: &rows,
             shape: Shape::Stacked,
             marks: &marks,
+            span,
             size,
             hover: Hover::Data,
             ..TimeChart::default()
@@ -214,37 +221,64 @@ fn sentence(title: &str, series: &RequestSeries, chrome: &Chrome) -> String {
     format!("{title}, {span} UTC: {allowed}; {refused}.")
 }
 
-/// The names and titles of marks. Where marks are close together, only the first has a name.
-fn mark_names(series: &RequestSeries, times: &[i64], size: Size) -> Vec<(String, String)> {
-    let (Some(first), Some(last)) = (times.first(), times.last()) else {
-        return series.marks.iter().map(|_| (String::new(), String::new())).collect();
-    };
+/// A mark of a chart: one change, or several that are so close that their lines would touch.
+struct DrawnMark {
+    at: Time,
+    name: String,
+    title: String,
+}
+
+/// The marks of a chart. Where they are close together, only the first has a name.
+fn marks_of(series: &RequestSeries, span: Option<(i64, i64)>, size: Size) -> Vec<DrawnMark> {
+    let Some((first, last)) = span else { return Vec::new() };
     let width = f64::from(size.width);
     let is_wide = size.width > Size::NARROW.width;
     // Times of a chart are far below 2^53.
     let scale = width / ((last - first).max(1) as f64);
+    let x = |at: Time| (seconds(at) - first) as f64 * scale;
+    let mut marks: Vec<&RevisionMark> = series.marks.iter().collect();
+    marks.sort_by_key(|mark| mark.at);
+    let mut groups: Vec<Vec<&RevisionMark>> = Vec::new();
+    for mark in marks {
+        match groups.last_mut() {
+            Some(group) if x(mark.at) - x(group[0].at) < MERGED_WIDTH => group.push(mark),
+            _ => groups.push(vec![mark]),
+        }
+    }
     let needed = if is_wide { MARK_WIDTH } else { 60.0 };
     let mut free_from = f64::MIN;
-    series
-        .marks
-        .iter()
-        .map(|mark| {
-            let title = format!("revision {}: {}", mark.revision, mark.what);
-            let x = (seconds(mark.at) - first) as f64 * scale;
-            if x < free_from {
-                return (String::new(), title);
-            }
-            free_from = x + needed;
-            let short: String = mark.what.chars().take(24).collect();
-            let more = if short.len() < mark.what.len() { "…" } else { "" };
-            let name = if is_wide && !short.is_empty() {
-                format!("rev {} · {short}{more}", mark.revision)
-            } else {
-                format!("rev {}", mark.revision)
-            };
-            (name, title)
-        })
-        .collect()
+    let drawn = groups.iter().filter_map(|group| {
+        let at = group.first()?.at;
+        let has_name = x(at) >= free_from;
+        if has_name {
+            free_from = x(at) + needed;
+        }
+        let name = if has_name { mark_name(group, is_wide) } else { String::new() };
+        Some(DrawnMark { at, name, title: mark_title(group) })
+    });
+    drawn.collect()
+}
+
+/// What stands beside the line of some changes.
+fn mark_name(group: &[&RevisionMark], is_wide: bool) -> String {
+    let [mark] = group else { return format::counted(group.len() as u64, "change") };
+    let short: String = mark.what.chars().take(24).collect();
+    let more = if short.len() < mark.what.len() { "…" } else { "" };
+    if is_wide && !short.is_empty() {
+        format!("rev {} · {short}{more}", mark.revision)
+    } else {
+        format!("rev {}", mark.revision)
+    }
+}
+
+/// What the line of some changes is about: each change in a line.
+fn mark_title(group: &[&RevisionMark]) -> String {
+    let line = |mark: &&RevisionMark| format!("revision {}: {}", mark.revision, mark.what);
+    let mut lines: Vec<String> = group.iter().take(MAX_TITLE_LINES).map(line).collect();
+    if group.len() > lines.len() {
+        lines.push(format!("and {} more", group.len() - lines.len()));
+    }
+    lines.join("; ")
 }
 
 /// What stands behind points, for the script: `INDEX TEXT` a line.
@@ -263,6 +297,39 @@ fn refusals(series: &RequestSeries) -> String {
     let until = series.start.plus_millis(length.saturating_mul(1_000));
     let (since, until) = (format::rfc_3339(series.start), format::rfc_3339(until));
     let fields =
-        [("log", "decisions"), ("action", "refused"), ("since", &since), ("until", &until)];
+        [("log", "decisions"), ("action", Outcome::REFUSALS), ("since", &since), ("until", &until)];
     path::with_query(path::AUDIT, &fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(ats: &[u64]) -> Vec<(String, String)> {
+        let marks = (1..).zip(ats).map(|(revision, at)| RevisionMark {
+            at: Time::from_secs(*at),
+            revision,
+            what: "4 rules".to_owned(),
+        });
+        let series = RequestSeries { marks: marks.collect(), ..RequestSeries::default() };
+        let drawn = marks_of(&series, Some((0, 86_400)), Size::WIDE);
+        drawn.into_iter().map(|mark| (mark.name, mark.title)).collect()
+    }
+
+    /// Changes of a busy hour were a black bar in the chart of a day.
+    #[test]
+    fn marks_that_would_touch_are_one() {
+        let text = |text: &str| text.to_owned();
+        let close = names(&[40_000, 40_010, 40_020]);
+        let title = "revision 1: 4 rules; revision 2: 4 rules; revision 3: 4 rules";
+        assert_eq!(close, [(text("3 changes"), text(title))]);
+        let apart = names(&[10_000, 40_000]);
+        let expected = ["rev 1 · 4 rules", "rev 2 · 4 rules"];
+        assert_eq!(apart.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), expected);
+        let many: Vec<u64> = (0..500).map(|at| 100 + at * 170).collect();
+        let drawn = names(&many);
+        assert!(drawn.len() < 130, "{}", drawn.len());
+        let busy: Vec<u64> = (0..20).map(|at| 40_000 + at).collect();
+        assert!(names(&busy)[0].1.ends_with("; and 12 more"), "{:?}", names(&busy));
+    }
 }

@@ -13,6 +13,8 @@ pub(crate) enum DecisionColumns {
     All,
     /// Those of one client, which is not named again.
     OneClient,
+    /// All of them, for a viewer who sees no pages of clients: their names are no links.
+    PlainClients,
 }
 
 /// An outcome in words, with a colour that agrees.
@@ -31,7 +33,7 @@ pub(crate) fn outcome(outcome: Outcome) -> Markup {
 
 /// A table of decisions, the newest first.
 pub(crate) fn decisions(rows: &[DecisionRow], columns: DecisionColumns, now: Time) -> Markup {
-    let has_client = columns == DecisionColumns::All;
+    let has_client = columns != DecisionColumns::OneClient;
     let has_node = rows.iter().any(|row| row.node.is_some());
     html! {
         table.decisions {
@@ -50,19 +52,33 @@ pub(crate) fn decisions(rows: &[DecisionRow], columns: DecisionColumns, now: Tim
                 @for row in rows {
                     tr {
                         td.dim.nowrap { (time_of(row, now)) }
-                        @if has_client { td.cut { (client(&row.client)) } }
+                        @match columns {
+                            DecisionColumns::All => td.cut { (client(&row.client)) },
+                            DecisionColumns::PlainClients => td.cut { span.id { (t(&row.client.name)) } },
+                            DecisionColumns::OneClient => {}
+                        }
                         td.cut {
                             @if let Some(method) = &row.method { span.dim { (t(method)) " " } }
                             (t(row.endpoint.as_deref().unwrap_or("")))
                             @if row.cost > 1 { span.dim { " · cost " (format::count(row.cost)) } }
                         }
                         td { (outcome_link(row)) }
-                        td.m-hide.cut { @if let Some(rule_id) = &row.rule_id { (rule(rule_id)) } }
+                        td.m-hide.cut { (rules(row)) }
                         td.num.m-hide { (left(row, has_client)) }
                         @if has_node { td.m-hide.dim { (t(row.node.as_deref().unwrap_or(""))) } }
                     }
                 }
             }
+        }
+    }
+}
+
+/// The rule that decided, and those that would have refused the request as well.
+fn rules(row: &DecisionRow) -> Markup {
+    html! {
+        @for (at, rule_id) in row.rule_id.iter().chain(&row.also_would_refuse).enumerate() {
+            @if at > 0 { ", " }
+            (rule(rule_id))
         }
     }
 }
@@ -83,14 +99,14 @@ fn time_of(row: &DecisionRow, now: Time) -> Markup {
 
 /// The outcome, as a link to its explanation if it was kept.
 fn outcome_link(row: &DecisionRow) -> Markup {
-    let is_news = |reason: &&str| *reason != "rate_limited" && *reason != row.outcome.word();
-    let why = row.reason.as_deref().filter(is_news);
+    let is_news = |reason: &&str| *reason != row.outcome.word();
+    let why = row.reason.as_deref().filter(is_news).map(|reason| reason.replace('_', " "));
     html! {
         @match &row.decision_id {
             Some(id) => a.explain href=(path::decision(id)) title="Explain this decision" { (outcome(row.outcome)) },
             None => (outcome(row.outcome)),
         }
-        @if let Some(why) = why { " " span.dim.small { (t(why)) } }
+        @if let Some(why) = &why { " " span.dim.small { (t(why)) } }
         @if let Some(degraded) = &row.degraded {
             " " span.warn.small title=(tollgate_chart::shown(degraded)) { "without store" }
         }

@@ -56,6 +56,8 @@ pub(crate) struct Field<'a> {
     pub(crate) is_multiline: bool,
     /// Whether it cannot be changed.
     pub(crate) is_fixed: bool,
+    /// What is wrong with what is in it; empty if nothing is known to be.
+    pub(crate) problem: &'a str,
 }
 
 impl Field<'_> {
@@ -64,18 +66,22 @@ impl Field<'_> {
         // A browser forgets what is no number, so numbers are texts that telephones show digits for.
         let is_number = self.kind == "number";
         let kind = if self.kind.is_empty() || is_number { "text" } else { self.kind };
+        let is_wrong = (!self.problem.is_empty()).then_some("true");
+        let problem_id = format!("problem-{}", self.name);
+        let described = is_wrong.map(|_| problem_id.as_str());
         let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         html! {
             label.grow[self.is_wide] {
                 span { (self.label) @if self.is_required { span.dim { " · required" } } }
                 @if self.is_multiline {
                     textarea name=(self.name) rows="2" spellcheck="false" placeholder=[filled(self.placeholder)]
-                        required[self.is_required] readonly[self.is_fixed] { (self.value) }
+                        required[self.is_required] readonly[self.is_fixed] aria-invalid=[is_wrong] aria-describedby=[described] { (self.value) }
                 } @else {
                     input type=(kind) inputmode=[is_number.then_some("decimal")] name=(self.name) value=(self.value) list=[filled(self.list)]
                         placeholder=[filled(self.placeholder)] autocomplete="off" spellcheck="false"
-                        required[self.is_required] readonly[self.is_fixed];
+                        required[self.is_required] readonly[self.is_fixed] aria-invalid=[is_wrong] aria-describedby=[described];
                 }
+                @if is_wrong.is_some() { small.problem id=(problem_id) { (t(self.problem)) } }
                 @if !self.hint.is_empty() { small { (self.hint) } }
             }
         }
@@ -83,25 +89,55 @@ impl Field<'_> {
 }
 
 /// A choice with its label. A value that is not among the options is added, so that nothing is changed by looking.
-pub(crate) fn select(label: &str, name: &str, options: &[(&str, &str)], value: &str) -> Markup {
-    let is_known = options.iter().any(|(option, _)| *option == value);
-    html! {
-        label {
-            span { (label) }
-            select name=(name) {
-                @if !is_known { option value=(value) selected { (t(value)) } }
-                @for (option, text) in options {
-                    option value=(option) selected[*option == value] { (t(text)) }
+#[derive(Clone, Copy)]
+pub(crate) struct Choice<'a> {
+    /// What it is called on the page.
+    pub(crate) label: &'a str,
+    /// What it is called in the form.
+    pub(crate) name: &'a str,
+    /// The values, each with its text.
+    pub(crate) options: &'a [(&'a str, &'a str)],
+    /// The chosen value.
+    pub(crate) value: &'a str,
+    /// Whether a form without it is not sent.
+    pub(crate) is_required: bool,
+    /// Whether it cannot be changed.
+    pub(crate) is_fixed: bool,
+}
+
+impl Choice<'_> {
+    /// The choice as HTML.
+    pub(crate) fn html(&self) -> Markup {
+        let Self { label, name, options, value, is_required, is_fixed } = *self;
+        let is_known = options.iter().any(|(option, _)| *option == value);
+        html! {
+            label {
+                span { (label) @if is_required { span.dim { " · required" } } }
+                select name=(name) required[is_required] disabled[is_fixed] {
+                    @if !is_known { option value=(value) selected { (t(value)) } }
+                    @for (option, text) in options {
+                        option value=(option) selected[*option == value] { (t(text)) }
+                    }
                 }
             }
         }
     }
 }
 
+/// A choice that can be made.
+pub(crate) fn select(label: &str, name: &str, options: &[(&str, &str)], value: &str) -> Markup {
+    Choice { label, name, options, value, is_required: false, is_fixed: false }.html()
+}
+
 /// A button that opens a form.
 pub(crate) fn menu(button: &str, class: &str, body: &Markup) -> Markup {
+    menu_of(button, class, false, body)
+}
+
+/// A button that opens a form, which may be open already.
+pub(crate) fn menu_of(button: &str, class: &str, is_open: bool, body: &Markup) -> Markup {
     html! {
-        details.menu {
+        details.menu open[is_open] {
             summary.button.(class) { (button) "…" }
             div.panel { (body) }
         }

@@ -32,8 +32,8 @@ pub(crate) const fn severity_class(severity: Severity) -> &'static str {
     }
 }
 
-/// What the linter found.
-pub(crate) fn findings(findings: &[Finding]) -> Markup {
+/// What the linter found. Lines are those of a text: a form has none.
+pub(crate) fn findings(findings: &[Finding], has_lines: bool) -> Markup {
     let errors = findings.iter().filter(|finding| finding.kind == FindingKind::Error).count();
     html! {
         div #findings .lint role="status" {
@@ -44,7 +44,7 @@ pub(crate) fn findings(findings: &[Finding]) -> Markup {
                         FindingKind::Error => b.bad { "Error" },
                         FindingKind::Advice => b.warn { "Advice" },
                     }
-                    @if let Some(line) = finding.line { " line " (line) }
+                    @if let (Some(line), true) = (finding.line, has_lines) { " line " (line) }
                     @if !finding.field.is_empty() { " " code { (t(&finding.field)) } }
                     ": " (t(&finding.message))
                     @if let Some(advice) = &finding.advice { span.dim { " — " (t(advice)) } }

@@ -3,12 +3,9 @@
 use maud::{Markup, html};
 
 use super::charts::bar;
-use super::texts::{ago, by, client, rule, t};
-use crate::model::{Breaker, NodeRow, Paging, Time, TopClient};
+use super::texts::{ago, by, client, moment, rule, t};
+use crate::model::{Breaker, NodeRow, NodeState, NodeStore, Paging, StoreServer, Time, TopClient};
 use crate::{format, path};
-
-/// A node that has not reported for so many milliseconds is silent.
-const MAX_SILENCE: u64 = 10_000;
 
 /// A card with a title, and a link to more.
 pub(crate) fn card(title: &Markup, more: Option<(&str, &str)>, body: &Markup) -> Markup {
@@ -72,6 +69,7 @@ pub(crate) fn top_list(rows: &[TopClient], class: &str) -> Markup {
 
 /// The nodes of the fleet.
 pub(crate) fn fleet(nodes: &[NodeRow], revision: u64, now: Time) -> Markup {
+    let this = nodes.iter().find(|node| node.is_this);
     html! {
         table {
             thead {
@@ -89,20 +87,25 @@ pub(crate) fn fleet(nodes: &[NodeRow], revision: u64, now: Time) -> Markup {
                         td.word {
                             b.id { (t(&node.name)) } " " span.dim.id { (t(&node.version)) }
                             @if node.is_this { div.dim.small { "this node" } }
-                            @if !node.is_ready { div { span.tag.bad { "not ready" } } }
-                            @if now.since(node.seen_at) > MAX_SILENCE {
-                                div.bad.small { "silent for " (format::rough(now.since(node.seen_at))) }
+                            @match &node.state {
+                                Some(NodeState { unready: Some(why), .. }) => div { span.tag.bad { (why) } },
+                                Some(_) => {}
+                                None => div.bad.small { "silent for " (format::rough(now.since(node.seen_at))) },
                             }
                         }
-                        td {
-                            span.nowrap.warn[node.revision != revision] {
-                                "rev " (node.revision) @if node.revision < revision { ", behind" }
+                        td { (node_policy(node, this, revision, now)) }
+                        @match &node.state {
+                            Some(state) => {
+                                td.num { (format::rate(state.requests_per_second)) }
+                                td.num.m-hide { (format::percentage(state.refused_share)) " %" }
+                                td { (node_store(state.store)) }
                             }
-                            @if let Some(at) = node.revision_at { div.dim.small.nowrap { (ago(at, now)) } }
+                            None => {
+                                td.num { span.dim { "–" } }
+                                td.num.m-hide { span.dim { "–" } }
+                                td { span.dim.nowrap { "not known" } }
+                            }
                         }
-                        td.num { (format::rate(node.requests_per_second)) }
-                        td.num.m-hide { (format::percentage(node.refused_share)) " %" }
-                        td { (breaker(node.breaker, node.breaker_since, now)) }
                     }
                 }
             }
@@ -110,18 +113,85 @@ pub(crate) fn fleet(nodes: &[NodeRow], revision: u64, now: Time) -> Markup {
     }
 }
 
-/// The state of a circuit breaker in words.
-pub(crate) fn breaker(state: Breaker, since: Option<Time>, now: Time) -> Markup {
-    let age = since.map(|since| format::duration(now.since(since)));
+/// What is in force on a node, and whether that is what is in force on this one.
+fn node_policy(node: &NodeRow, this: Option<&NodeRow>, revision: u64, now: Time) -> Markup {
+    let files = [
+        ("file", "rules", &node.rules_file, this.map(|it| &it.rules_file)),
+        ("Envoy", "limits for Envoy", &node.envoy_files, this.map(|it| &it.envoy_files)),
+    ];
     html! {
-        @match state {
-            Breaker::Closed => span.ok { "closed" },
-            Breaker::HalfOpen => span.tag.warn { "half-open" },
-            Breaker::Open => {
-                span.tag.bad { "open" }
+        @for (name, what, file, ours) in files {
+            // Earlier versions do not announce all of them.
+            @let is_announced = file.is_some() || this.is_some_and(|it| it.version == node.version);
+            @let differs = is_announced && ours.is_some_and(|ours| ours != file);
+            @if let Some(file) = file {
+                div {
+                    span.nowrap.warn[differs] title=(format!("SHA-256 of its {what}")) {
+                        (name) " " span.id { (t(file)) }
+                    }
+                }
+            }
+            @if differs { div.warn.small { "other " (what) " than this node" } }
+        }
+        @if node.rules_file.is_none() {
+            span.nowrap.warn[node.revision != revision] {
+                "rev " (node.revision) @if node.revision < revision { ", behind" }
+            }
+        }
+        @if let Some(at) = node.revision_at { div.dim.small.nowrap { (ago(at, now)) } }
+    }
+}
+
+/// The store, as a node sees it.
+fn node_store(store: NodeStore) -> Markup {
+    html! {
+        @match store {
+            NodeStore::Memory => span.nowrap { "in memory" },
+            NodeStore::Reachable => span.ok.nowrap { "reachable" },
+            NodeStore::Partly { up, servers } => span.tag.warn.nowrap { (up) " of " (servers) " servers" },
+            NodeStore::Unreachable => span.tag.bad.nowrap { "unreachable" },
+        }
+    }
+}
+
+/// That the figures of other nodes are missing, as a sentence above their list.
+pub(crate) fn cut_off(since: Option<Time>, now: Time) -> Markup {
+    html! {
+        @if let Some(since) = since {
+            p.warn {
+                "Other nodes cannot be reached since " (moment(since, now)) ": what nodes talk through is away. "
+                "Figures are of this node only."
+            }
+        }
+    }
+}
+
+/// Whether a server of the store can be reached, with its circuit breaker as a detail.
+pub(crate) fn store_state(store: &StoreServer, now: Time) -> Markup {
+    let age = store.since.map(|since| format::duration(now.since(since)));
+    let breaker = match store.breaker {
+        Breaker::Closed => "closed",
+        Breaker::HalfOpen => "half-open",
+        Breaker::Open => "open",
+    };
+    html! {
+        @match (store.breaker, store.failure.as_deref()) {
+            (Breaker::Closed, None) => span.ok { "reachable" },
+            (Breaker::Closed, Some(why)) => {
+                span.tag.warn { "last call failed" } " " span.dim.small { (t(why)) }
+            }
+            (_, why) => {
+                span.tag.bad {
+                    @match why {
+                        Some("refused") => "refuses calls",
+                        Some("other_fleet") => "of another fleet",
+                        _ => "unreachable",
+                    }
+                }
                 @if let Some(age) = age { span.bad.small.nowrap { " " (age) } }
             }
         }
+        div.dim.small.nowrap { "circuit breaker " (breaker) }
     }
 }
 

@@ -3,8 +3,8 @@
 use super::overview::{quota, top};
 use super::{NOW, Words, after, before};
 use crate::model::{
-    Client, ClientBan, ClientLimit, ClientListing, ClientTier, Clients, DecisionRow, FoundClient,
-    Live, Outcome, OverrideRow, Section, TailFilter, Time, TopList,
+    Client, ClientBan, ClientLimit, ClientListing, ClientTier, Clients, DecisionRow, FiguresOf,
+    FoundClient, Live, Outcome, OverrideRow, RefusedRequest, Section, TailFilter, Time, TopList,
 };
 
 const TYPES: [&str; 4] = ["user_id", "api_key", "ip", "tenant"];
@@ -13,16 +13,19 @@ const TYPES: [&str; 4] = ["user_id", "api_key", "ip", "tenant"];
 pub(crate) fn clients(w: Words) -> Clients {
     let rows = top(w).into_iter().enumerate().map(|(at, row)| FoundClient {
         client: row.client,
+        is_typed: at % 2 == 0,
         tier: (at % 2 == 0).then(|| w.t("pro")),
         recorded: Some(w.n(row.count.saturating_mul(3))),
         refused: Some(w.n(row.count)),
         seen_at: Some(before(at as u64 * 13)),
+        known: w.list(&["seen in the last 5 min"]),
         marks: if at == 0 { w.list(&["banned"]) } else { Vec::new() },
     });
     Clients {
         query: w.t(""),
         identifier_type: String::new(),
         identifier_types: w.list(&TYPES),
+        window_seconds: 300,
         found: Section::Ready(rows.collect()),
         ..Clients::default()
     }
@@ -35,7 +38,7 @@ pub(crate) fn decisions(w: Words, count: usize) -> Vec<DecisionRow> {
         (Outcome::Refused, "POST", "/login", "login", Some("rate_limited")),
         (Outcome::Allowed, "GET", "/api/v2/orders/{id}/items", "api_burst", None),
         (Outcome::Throttled, "GET", "/search", "api_burst", None),
-        (Outcome::Refused, "POST", "/login", "login", Some("banned")),
+        (Outcome::Denied, "POST", "/login", "login", Some("banned")),
         (Outcome::WouldRefuse, "GET", "/search", "search_shadow", None),
         (Outcome::Denied, "GET", "/", "", Some("denied")),
     ];
@@ -53,6 +56,10 @@ pub(crate) fn decisions(w: Words, count: usize) -> Vec<DecisionRow> {
                 method: w.some(method),
                 endpoint: w.some(endpoint),
                 rule_id: (!rule.is_empty()).then(|| w.t(rule)),
+                also_would_refuse: match outcome {
+                    Outcome::WouldRefuse => w.list(&["per_user~candidate"]),
+                    _ => Vec::new(),
+                },
                 reason: reason.map(|reason| w.t(reason)),
                 cost: 1,
                 limit: Some(w.n(1_000)),
@@ -101,7 +108,30 @@ pub(crate) fn client(w: Words) -> Client {
                     1_260,
                 )
             },
-            limit("api_burst", quota(w, 10, 1_000, Some(50), &["ip"]), 50, 38, 2),
+            ClientLimit {
+                key: vec![w.part("ip", "198.51.100.23")],
+                with: vec![w.part("ip", "198.51.100.23")],
+                refused: Some(RefusedRequest {
+                    at: before(40),
+                    decision_id: w.t("d1f00dbee-r7"),
+                    method: w.some("GET"),
+                    endpoint: w.some("/orders"),
+                    has_passed: false,
+                }),
+                ..limit("api_burst", quota(w, 10, 1_000, Some(50), &["ip"]), 50, 0, 2)
+            },
+            ClientLimit {
+                is_shadow: true,
+                candidate_of: w.some("api_burst"),
+                refused: Some(RefusedRequest {
+                    at: before(50),
+                    decision_id: w.t("d1f00dbee-r6"),
+                    method: w.some("GET"),
+                    endpoint: w.some("/orders"),
+                    has_passed: true,
+                }),
+                ..limit("api_burst~candidate", quota(w, 5, 1_000, None, &["ip"]), 5, 0, 1)
+            },
             ClientLimit {
                 is_shadow: true,
                 resets_at: None,
@@ -113,6 +143,7 @@ pub(crate) fn client(w: Words) -> Client {
             (w.t("login"), w.t("endpoint /login does not match /export")),
             (w.t("legacy_v1"), w.t("the rule is disabled")),
         ],
+        seen_with: vec![w.part("ip", "198.51.100.23")],
         decisions: Section::Ready(rows),
         overrides: Section::Ready(overrides(w)),
         tiers: w.list(&["free", "pro", "enterprise"]),
@@ -133,12 +164,12 @@ pub(crate) fn banned(w: Words) -> Client {
             until: after(412),
             identifier: w.list(&["203.0.113.66"]),
         }],
-        listing: Some(ClientListing {
+        listings: vec![ClientListing {
             is_allowed: false,
             entry: vec![w.part("ip", "203.0.113.0/24")],
             reason: w.some("scraper"),
             expires_at: Some(after(86_400)),
-        }),
+        }],
         limits: Vec::new(),
         overrides: Section::default(),
         ..client(w)
@@ -186,11 +217,13 @@ pub(crate) fn live(w: Words) -> Live {
     Live {
         window_seconds: 60,
         windows: vec![60, 300],
+        of: FiguresOf { nodes: 3, silent: 0, is_cut_off: false },
         refused: TopList { rows: rows.clone(), may_lack: 0 },
         near_limit: TopList { rows: near.collect(), may_lack: 0 },
         busiest: TopList { rows: scaled(37), may_lack: w.n(12) },
         would_refuse: TopList { rows: rows.into_iter().take(2).collect(), may_lack: 0 },
         filter: TailFilter { endpoint: w.t(""), ..TailFilter::default() },
+        tail_of: FiguresOf { nodes: 2, silent: 1, is_cut_off: false },
         tail: decisions(w, 20),
         caveat: w.some("All refusals, and 1 % of allowed requests."),
     }

@@ -112,6 +112,7 @@ fn full(w: Words) -> Vec<Sample> {
         page("rules", &quiet, Page::Rules(Box::new(rules::rules(w)))),
         page("rule", &saved, Page::Rule(Box::new(rules::rule(w)))),
         page("rule-yaml", &quiet, Page::Rule(Box::new(rules::rule_as_yaml(w)))),
+        page("rule-deleted", &quiet, Page::DeletedRule(Box::new(rules::deleted(w)))),
         page("clients", &quiet, Page::Clients(Box::new(clients::clients(w)))),
         page("client", &quiet, Page::Client(Box::new(clients::client(w)))),
         page("client-banned", &quiet, Page::Client(Box::new(clients::banned(w)))),
@@ -134,7 +135,7 @@ fn full(w: Words) -> Vec<Sample> {
 #[must_use]
 pub fn empty() -> Vec<Sample> {
     let w = Words { is_hostile: false };
-    let chrome = Chrome { banners: Vec::new(), nodes: 1, revision: 1, ..chrome(w) };
+    let chrome = Chrome { banners: Vec::new(), revision: 1, ..chrome(w) };
     let failure = Failure {
         what: "The catalog does not respond.".to_owned(),
         since: Some(before(252)),
@@ -246,7 +247,6 @@ fn chrome(w: Words) -> Chrome {
         },
         version: w.t("0.2.0"),
         node: w.t("tg-a"),
-        nodes: 3,
         revision: w.n(42),
         csrf: w.t("Zm9yLXRlc3Rz"),
         banners: vec![

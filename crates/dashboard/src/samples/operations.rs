@@ -14,7 +14,8 @@ pub(crate) fn changes(w: Words) -> Audit {
     let row = |revision, seconds, kind: &str, entry: &str, action: &str, summary: &str| AuditRow {
         revision,
         at: before(seconds),
-        actor: w.t("token ops-1"),
+        actor: w.t("c6291dbc9385"),
+        actor_name: w.some("ops-1"),
         role: w.t("operator"),
         address: w.some("198.51.100.4"),
         kind: w.t(kind),
@@ -57,7 +58,7 @@ pub(crate) fn decisions(w: Words) -> Audit {
     Audit {
         tab: AuditTab::Decisions,
         filter: AuditFilter {
-            outcome: Some(Outcome::Refused),
+            action: Outcome::REFUSALS.to_owned(),
             since: w.t("2025-11-18T09:00:00Z"),
             ..AuditFilter::default()
         },
@@ -190,7 +191,8 @@ pub(crate) fn health(w: Words) -> Health {
     };
     let hot = top(w).into_iter().take(2).map(|row| HotKey {
         rule_id: w.t("api_burst"),
-        client: row.client,
+        name: row.client.name,
+        identifiers: row.client.identifiers,
         per_second: w.f(412.0),
         share: w.f(0.188),
     });
@@ -236,5 +238,6 @@ pub(crate) fn health(w: Words) -> Health {
             fact("Copies of the policy that were refused", "0", false, ""),
         ],
         nodes: nodes(w),
+        cut_off_since: Some(before(90)),
     }
 }

@@ -2,9 +2,9 @@
 
 use super::{NOW, Words, before};
 use crate::model::{
-    Breaker, CandidateFigures, ErrorCount, Figure, FirstCheck, LatencySeries, Memory, NodeRow,
-    Overview, PointNote, Quota, RequestSeries, RevisionMark, RuleRow, RuleState, Section,
-    StoreServer, TopClient,
+    Breaker, CandidateFigures, ErrorCount, Figure, FiguresOf, FirstCheck, LatencySeries, Memory,
+    NodeRow, NodeState, NodeStore, Overview, PointNote, Quota, RequestSeries, RevisionMark,
+    RuleRow, RuleState, Section, StoreServer, TopClient,
 };
 
 const POINTS: usize = 120;
@@ -42,7 +42,7 @@ pub(crate) fn requests(w: Words, scale: f64) -> RequestSeries {
         throttled: values(&|at| 20.0 + 70.0 * hill(at, 78.0, 5.0) + 12.0 * noise(at, 2)),
         refused: values(&|at| 40.0 + 560.0 * hill(at, 78.0, 5.0) + 20.0 * noise(at, 3)),
         notes: (74..83)
-            .map(|index| PointNote { index, text: w.t("login 91 %, from 1 address") })
+            .map(|index| PointNote { index, text: w.t("login: 91 % of refusals, of one client") })
             .collect(),
         marks: vec![
             RevisionMark { at: before(8_400), revision: w.n(41), what: w.t("login 10 → 5") },
@@ -181,7 +181,7 @@ pub(crate) fn stores(w: Words) -> Vec<StoreServer> {
         StoreServer {
             breaker: Breaker::Open,
             since: Some(before(1_132)),
-            is_failing: true,
+            failure: Some("timeout".to_owned()),
             openings: w.n(4),
             failures: w.n(2_113),
             errors: vec![
@@ -209,22 +209,31 @@ pub(crate) fn nodes(w: Words) -> Section<Vec<NodeRow>> {
         version: w.t(version),
         started_at: Some(before(432_000)),
         seen_at: before(1),
-        is_ready: true,
         revision,
         revision_at: Some(before(age)),
-        requests_per_second: w.f(per_second),
-        refused_share: w.f(0.031),
-        memory: memory(w),
+        envoy_files: w.some("7d865e959b2466918c9863afca942d0f"),
+        state: Some(NodeState {
+            requests_per_second: w.f(per_second),
+            refused_share: w.f(0.031),
+            store: NodeStore::Reachable,
+            unready: None,
+        }),
         ..NodeRow::default()
+    };
+    let partly = NodeState {
+        requests_per_second: w.f(742.0),
+        refused_share: w.f(0.031),
+        store: NodeStore::Partly { up: 1, servers: 2 },
+        unready: Some("shuts down"),
     };
     Section::Ready(vec![
         NodeRow { is_this: true, ..node("tg-a", "0.2.0", 731.0, 42, 3_000) },
         NodeRow {
-            breaker: Breaker::Open,
-            breaker_since: Some(before(1_132)),
+            state: Some(partly),
+            envoy_files: None,
             ..node("tg-b", "0.2.0", 742.0, 42, 3_000)
         },
-        NodeRow { seen_at: before(240), ..node("tg-c", "0.1.9", 711.0, 41, 8_400) },
+        NodeRow { seen_at: before(240), state: None, ..node("tg-c", "0.1.9", 711.0, 41, 8_400) },
     ])
 }
 
@@ -233,7 +242,8 @@ pub(crate) fn overview(w: Words) -> Overview {
     let share = |at: usize| 0.02 + 0.2 * hill(at, 20.0, 3.0);
     Overview {
         first_check: None,
-        requests: Figure { value: w.f(2_184.0), course: course(2_184.0, 30) },
+        requests: Figure { value: w.f(731.0), course: course(731.0, 30) },
+        fleet_requests: Some((3, w.f(2_184.0))),
         refused_share: Figure { value: w.f(0.031), course: (0..32).map(share).collect() },
         check_p99_ms: Figure { value: w.f(0.314), course: course(0.31, 31) },
         without_store: Figure {
@@ -242,6 +252,7 @@ pub(crate) fn overview(w: Words) -> Overview {
         },
         course: requests(w, 1.0),
         most_refused: top(w),
+        most_refused_of: FiguresOf { nodes: 2, silent: 1, is_cut_off: false },
         top_seconds: w.n(300),
         rules: rule_rows(w).into_iter().take(5).collect(),
         check_latency: latency(w, 0.4),
@@ -249,6 +260,7 @@ pub(crate) fn overview(w: Words) -> Overview {
         stores: stores(w),
         memory: memory(w),
         nodes: nodes(w),
+        cut_off_since: None,
     }
 }
 
@@ -259,7 +271,7 @@ pub(crate) fn first(w: Words) -> Overview {
         version: w.t("0.2.0"),
         is_this: true,
         seen_at: NOW,
-        is_ready: true,
+        state: Some(NodeState::default()),
         revision: 1,
         revision_at: Some(before(12)),
         ..NodeRow::default()

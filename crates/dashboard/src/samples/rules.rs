@@ -3,8 +3,9 @@
 use super::overview::{candidate, course, quota, requests, rule_rows, top};
 use super::{Words, before};
 use crate::model::{
-    CandidateFigures, DiffKind, DiffLine, EditMode, EditedRule, Effect, EffectClient,
-    EffectPreview, Finding, FindingKind, Paging, RuleForm, RuleRevision, Rules, Section,
+    CandidateEffect, CandidateFigures, DeletedRule, DiffKind, DiffLine, EditConflict, EditMode,
+    EditedRule, Effect, EffectClient, EffectPreview, FiguresOf, Finding, FindingKind, Paging,
+    Quota, RuleForm, RuleRevision, Rules, Section,
 };
 
 const YAML: &str = "rule_id: login\nname: Logins per address\nlimit: 10\nwindow: 1m\nalgorithm: sliding_window_log\nidentifier_type: ip\napplies_to:\n  endpoints: [\"/login\"]\n  methods: [POST]\non_store_failure: closed\npenalty: {after: 5, within_seconds: 60, ban_seconds: 600}\n";
@@ -52,6 +53,8 @@ pub(crate) fn rule(w: Words) -> EditedRule {
         effect: EffectPreview::Replayed(effect(w)),
         course: requests(w, 0.014),
         most_refused: top(w),
+        most_refused_of: FiguresOf { nodes: 1, silent: 0, is_cut_off: true },
+        top_seconds: w.n(300),
         candidate: Some(CandidateFigures {
             clients: top(w).into_iter().take(2).collect(),
             ..candidate(w)
@@ -75,7 +78,29 @@ pub(crate) fn rule_as_yaml(w: Words) -> EditedRule {
     let why = w.t("The rule has errors: mend them first.");
     let mut model = EditedRule { mode: EditMode::Yaml, effect: EffectPreview::Off(why), ..rule(w) };
     model.findings.insert(0, error);
+    model.conflict = Some(EditConflict {
+        based_on: w.n(40),
+        version: w.n(41),
+        diff: vec![
+            line(w, DiffKind::Same, "rule_id: login"),
+            line(w, DiffKind::Removed, "limit: 5"),
+            line(w, DiffKind::Added, "limit: 10"),
+        ],
+    });
     model
+}
+
+/// A rule that was deleted.
+pub(crate) fn deleted(w: Words) -> DeletedRule {
+    DeletedRule {
+        rule_id: w.t("login"),
+        deleted_at: before(600),
+        deleted_by: w.t("token ops-1"),
+        revision: w.n(42),
+        yaml: w.t(YAML),
+        is_writable: true,
+        history: Section::Ready(history(w)),
+    }
 }
 
 fn line(w: Words, kind: DiffKind, text: &str) -> DiffLine {
@@ -135,6 +160,19 @@ fn effect(w: Words) -> Effect {
             client("198.51.100.7", 88, 15, 4),
             client("192.0.2.81", 41, 6, 0),
         ],
+        clients_unchanged: w.n(4),
+        candidate: Some(Box::new(CandidateEffect {
+            quota: Quota {
+                limit: w.n(4),
+                window_ms: 60_000,
+                identifiers: w.list(&["ip"]),
+                ..Quota::default()
+            },
+            requests: w.n(11_988),
+            refused: w.n(96),
+            clients_refused: w.n(1),
+            clients: vec![client("203.0.113.66", 813, 0, 96)],
+        })),
         caveat: w
             .some("Counters start empty at 09:12, so the first minute refuses less than it did."),
     }

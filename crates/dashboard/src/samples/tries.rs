@@ -5,8 +5,8 @@ use super::overview::{course, quota, requests, top};
 use super::{Words, before};
 use crate::model::{
     AlgorithmRow, CounterFigures, CounterState, ExplainedDecision, ExplainedRule, Explanation,
-    RequestSeries, SimulateForm, SimulatedClient, SimulatedRule, Simulation, SimulationReport,
-    TryForm, TryRequest, Verdict,
+    RequestSeries, ShadowedClient, SimulateForm, SimulatedClient, SimulatedRule, Simulation,
+    SimulationReport, TryForm, TryRequest, Verdict,
 };
 
 fn request(w: Words) -> TryForm {
@@ -27,6 +27,7 @@ fn explained(w: Words) -> Vec<ExplainedRule> {
         limit: w.n(limit),
         remaining,
         is_exceeded,
+        window_reset_ms: Some(w.n(21_300_000)),
         reset_ms: w.n(39_300_000),
         next_ms: Some(w.n(39_300_000)),
         state: CounterState::Normal,
@@ -104,6 +105,8 @@ pub(crate) fn decision(w: Words) -> ExplainedDecision {
     ExplainedDecision {
         decision: row,
         because: w.t("rule login was exceeded and binds"),
+        identifiers: vec![w.part("ip", "198.51.100.23"), w.part("user_id", "u_8121")],
+        uncounted: w.t("No rule was counted: the client is on a list."),
         tier: w.some("pro"),
         revision: Some(w.n(42)),
         rules: explained(w),
@@ -156,7 +159,7 @@ pub(crate) fn simulation(w: Words) -> Simulation {
         course: course(20.0, at as u64),
     });
     let top = top(w).into_iter().map(|row| SimulatedClient {
-        client: row.client,
+        client: row.client.name,
         requests: w.n(row.count.saturating_mul(3)),
         refused: w.n(row.count),
         rule_id: row.rule_id,
@@ -167,6 +170,7 @@ pub(crate) fn simulation(w: Words) -> Simulation {
     Simulation {
         form: form(w),
         report: Some(SimulationReport {
+            rules_in_force: vec![w.t("login")],
             file: w.t("access-2015.log"),
             format: w.t("combined"),
             skipped_lines: w.n(2),
@@ -184,6 +188,12 @@ pub(crate) fn simulation(w: Words) -> Simulation {
             course: RequestSeries { marks: Vec::new(), ..requests(w, 0.01) },
             rules: vec![rule("login", 5, 812, 391, 3), rule("api_burst", 600, 9_977, 21, 28)],
             top: top.collect(),
+            in_shadow: vec![ShadowedClient {
+                client: w.t("203.0.113.66"),
+                rule_id: w.t("login~candidate"),
+                requests: w.n(1_236),
+                exceeded: w.n(511),
+            }],
             algorithms: algorithms.collect(),
             caveat: w.some("The log has whole seconds: bursts within a second are spread evenly."),
         }),

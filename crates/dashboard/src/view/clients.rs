@@ -33,7 +33,7 @@ fn found(chrome: &Chrome, model: &Clients) -> Markup {
         Section::Failed(failure) => failed(failure, chrome.now),
         Section::Ready(rows) if !rows.is_empty() => html! {
             @if model.query.is_empty() { p.dim { "Seen in the last minutes, the most refused first, and put into a tier:" } }
-            (table(rows, chrome))
+            (table(model, rows, chrome))
         },
         Section::Ready(_) if model.query.is_empty() => empty(
             "No client was refused lately, and none is in a tier.",
@@ -46,7 +46,8 @@ fn found(chrome: &Chrome, model: &Clients) -> Markup {
     }
 }
 
-fn table(rows: &[FoundClient], chrome: &Chrome) -> Markup {
+fn table(model: &Clients, rows: &[FoundClient], chrome: &Chrome) -> Markup {
+    let span = format::duration(model.window_seconds.saturating_mul(1_000));
     // Rankings know names only, so a column may have nothing to say.
     let has_types = rows.iter().any(|row| !row.client.identifiers.is_empty());
     let has_times = rows.iter().any(|row| row.seen_at.is_some());
@@ -57,8 +58,8 @@ fn table(rows: &[FoundClient], chrome: &Chrome) -> Markup {
                     th scope="col" { "Client" }
                     @if has_types { th scope="col" { "Type" } }
                     th scope="col" .m-hide { "Tier" }
-                    th scope="col" .num { "Refused" }
-                    th scope="col" .num .m-hide { "Requests" }
+                    th scope="col" .num { "Refused" span.m-hide { ", last " (span) } }
+                    th scope="col" .num .m-hide { "Requests, last " (span) }
                     @if has_times { th scope="col" .m-hide { "Seen" } }
                 }
             }
@@ -67,6 +68,8 @@ fn table(rows: &[FoundClient], chrome: &Chrome) -> Markup {
                     tr {
                         td.cut {
                             (client(&row.client))
+                            @if row.is_typed && row.known.is_empty() { div.dim.small { "nothing is known of it" } }
+                            @else if row.is_typed { div.dim.small { (t(&row.known.join(", "))) } }
                             @for mark in &row.marks {
                                 " " span.tag.text.bad[mark == "banned" || mark == "blacklist"] { (t(mark)) }
                             }

@@ -3,8 +3,10 @@
 use maud::{Markup, html};
 
 use super::explanation::rules;
-use crate::model::{Chrome, ExplainedDecision};
-use crate::part::{client, hidden, outcome, post, rule, t, tenant_tag};
+use crate::model::{Chrome, ExplainedDecision, Outcome, Tab};
+use crate::part::{
+    client, hidden, identifier_links, identifiers, outcome, post, rule, sentence, t, tenant_tag,
+};
 use crate::{format, path};
 
 /// The line below the title.
@@ -13,16 +15,37 @@ pub(crate) fn about(chrome: &Chrome, model: &ExplainedDecision) -> String {
     format!("{} UTC · {id}", format::moment(model.decision.at, chrome.now))
 }
 
+/// Why the client is not known.
+const fn not_recorded(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Allowed => "not recorded: of allowed requests, a sample is",
+        _ => "not recorded yet, or not any more",
+    }
+}
+
 /// The content.
 pub(crate) fn body(chrome: &Chrome, model: &ExplainedDecision) -> Markup {
     let row = &model.decision;
+    let has_clients = !chrome.hidden.contains(&Tab::Clients);
     html! {
         div.two.wide {
             section.card {
                 h2 { "Decision " (outcome(row.outcome)) }
-                p.because { (t(&model.because)) }
+                p.because { (sentence(&model.because, chrome.now)) }
                 dl.facts {
-                    dt { "Client" } dd { (client(&row.client)) (tenant_tag(row.tenant.as_deref())) }
+                    @if row.client.name.is_empty() {
+                        dt { "Client" } dd.dim { (not_recorded(row.outcome)) }
+                    } @else {
+                        dt { "Client" }
+                        dd {
+                            @if has_clients { (client(&row.client)) } @else { b.id { (t(&row.client.name)) } }
+                            (tenant_tag(row.tenant.as_deref()))
+                        }
+                    }
+                    @if !model.identifiers.is_empty() {
+                        dt { "Identifiers" }
+                        dd { @if has_clients { (identifier_links(&model.identifiers)) } @else { (identifiers(&model.identifiers)) } }
+                    }
                     dt { "Request" } dd { (t(row.method.as_deref().unwrap_or(""))) " " (t(row.endpoint.as_deref().unwrap_or("–"))) }
                     dt { "Time" } dd { (format::rfc_3339(row.at)) }
                     @if let Some(rule_id) = &row.rule_id { dt { "Rule" } dd { (rule(rule_id)) } }
@@ -38,7 +61,9 @@ pub(crate) fn body(chrome: &Chrome, model: &ExplainedDecision) -> Markup {
                     @if let Some(node) = &row.node { dt { "Node" } dd { (t(node)) } }
                 }
                 div.actions {
-                    a.button href=(path::try_request(&model.again)) { "Try it again now" }
+                    @if !chrome.hidden.contains(&Tab::Try) {
+                        a.button href=(path::try_request(&model.again)) { "Try it again now" }
+                    }
                     @if model.can_refund && chrome.viewer.rights.operates {
                         @let id = row.decision_id.as_deref().unwrap_or("");
                         @let fields = html! { (hidden("decision_id", id)) button type="submit" { "Refund its charge" } };
@@ -50,7 +75,9 @@ pub(crate) fn body(chrome: &Chrome, model: &ExplainedDecision) -> Markup {
                 h2 { "Rules at that moment" }
                 @if let Some(source) = &model.source { p.dim { "From " (t(source)) "." } }
                 @if model.rules.is_empty() {
-                    p.dim { "No rule was counted: a list or a ban decides before that, and some requests have no rule." }
+                    @if chrome.viewer.tenant.is_some() {
+                        p.dim { "None of your rules was counted. Rules of operators are not shown." }
+                    } @else { p.dim { (t(&model.uncounted)) } }
                 } @else {
                     div.tree { (rules(&model.rules, chrome.now)) }
                 }

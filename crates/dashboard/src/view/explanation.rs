@@ -4,13 +4,19 @@
 use maud::{Markup, html};
 
 use crate::model::{CounterFigures, CounterState, ExplainedRule, Explanation, Time, Verdict};
-use crate::part::{identifiers, moment, rule, shadow_tag, t};
+use crate::part::{identifiers, moment, rule, sentence, shadow_tag, t};
 use crate::{format, path};
 
 /// The decision in one line, and the tree below it.
 pub(crate) fn explanation(model: &Explanation, now: Time) -> Markup {
     html! {
-        (verdict(model))
+        (verdict(model, now))
+        @if let Some(why) = &model.degraded {
+            p.dim {
+                "The store is away (" (t(why)) "): what is left is counted by this node alone. Beyond it, up to "
+                code { "fallback_factor" } " times the limit passes on each node."
+            }
+        }
         ol.tree {
             li.step.(if model.identity.is_empty() { "off" } else { "yes" }) {
                 b { "identity" } " "
@@ -34,7 +40,7 @@ pub(crate) fn explanation(model: &Explanation, now: Time) -> Markup {
     }
 }
 
-fn verdict(model: &Explanation) -> Markup {
+fn verdict(model: &Explanation, now: Time) -> Markup {
     let (class, would, did) = match model.verdict {
         Verdict::Passes => ("tag good", "would pass", "passed"),
         Verdict::Waits => ("tag warn", "would pass after a delay", "passed after a delay"),
@@ -51,9 +57,10 @@ fn verdict(model: &Explanation) -> Markup {
                     @if model.verdict == Verdict::Refused { "by " } @else { "least is left of " }
                     b { (rule(rule_id)) }
                 }
-                (None, Some(because)) => (t(because)),
+                (None, Some(because)) => (sentence(because, now)),
                 (None, None) => "no rule applies",
             }
+            @if let (Some(_), Some(because)) = (&model.binding, &model.because) { ": " (sentence(because, now)) }
             @if let Some(retry) = model.retry_ms.filter(|_| model.verdict == Verdict::Refused) {
                 ", try again in " b { (format::duration(retry)) }
             }
@@ -86,11 +93,11 @@ pub(crate) fn rules(rules: &[ExplainedRule], now: Time) -> Markup {
                 li.step.off {
                     details {
                         summary { (format::counted(others.len() as u64, "rule")) " not applying" }
-                        ol { @for rule in &others { (applies_not(rule)) } }
+                        ol { @for rule in &others { (applies_not(rule, now)) } }
                     }
                 }
             } @else {
-                @for rule in &others { (applies_not(rule)) }
+                @for rule in &others { (applies_not(rule, now)) }
             }
             @if rules.is_empty() { li.step.off { span.dim { "there are none" } } }
         }
@@ -108,21 +115,36 @@ fn applies(it: &ExplainedRule, now: Time) -> Markup {
     };
     html! {
         li.step.(class) {
-            b { (rule(&it.rule_id)) } " " (t(&format::quota(&it.quota)))
+            b { (rule(&it.rule_id)) } " " @if !it.is_uncounted { (t(&format::quota(&it.quota))) }
             @if it.is_shadow { (shadow_tag(&it.rule_id)) }
             @if it.figures.is_some_and(|figures| figures.is_exceeded) { " " span.tag.bad { "exceeded" } }
             @if let Some(until) = it.banned_until { " " span.tag.bad { "banned until " (moment(until, now)) } }
             @if it.lacks_identifier { " " span.tag.bad { "lacks the identifier" } }
             @if it.binds { " " span.tag { "binds" } }
             span.dim.line {
-                @if !it.key.is_empty() { "key " (identifiers(&it.key)) " · " }
-                @if let Some(figures) = it.figures { (counter(figures)) " · " }
-                "cost " (format::count(it.cost))
-                @if !it.because.is_empty() { " · " (t(&it.because)) }
-                @if let Some(origin) = &it.quota_origin { " · limit from " (t(origin)) }
+                @for (at, fact) in facts(it, now).iter().enumerate() { @if at > 0 { " · " } (fact) }
             }
         }
     }
+}
+
+/// The key, the figures, the cost and the reason, as far as they are known.
+fn facts(it: &ExplainedRule, now: Time) -> Vec<Markup> {
+    let mut facts = Vec::new();
+    if !it.key.is_empty() {
+        facts.push(html! { "key " (identifiers(&it.key)) });
+    }
+    facts.extend(it.figures.map(counter));
+    if !it.is_uncounted {
+        facts.push(html! { "cost " (format::count(it.cost)) });
+    }
+    if !it.because.is_empty() {
+        facts.push(sentence(&it.because, now));
+    }
+    facts.extend(
+        it.quota_origin.as_ref().map(|origin| html! { "limit from " (sentence(origin, now)) }),
+    );
+    facts
 }
 
 fn counter(figures: CounterFigures) -> Markup {
@@ -134,18 +156,25 @@ fn counter(figures: CounterFigures) -> Markup {
             CounterState::Warning => ", close to the limit",
             CounterState::Throttled => ", delayed",
         }
-        @if figures.reset_ms > 0 { ", resets in " (format::duration(figures.reset_ms)) }
+        @match figures.window_reset_ms {
+            Some(window) if window > 0 && used > 0 => {
+                ", resets in " (format::duration(window))
+                @if figures.reset_ms > window { ", full again in " (format::duration(figures.reset_ms)) }
+            }
+            _ if figures.reset_ms > 0 => { ", full again in " (format::duration(figures.reset_ms)) }
+            _ => {}
+        }
     }
 }
 
-fn applies_not(it: &ExplainedRule) -> Markup {
+fn applies_not(it: &ExplainedRule, now: Time) -> Markup {
     html! {
         li.step.off {
             b { (rule(&it.rule_id)) } " "
             span.dim {
                 @match &it.replaced_by {
                     Some(other) => { "replaced by " (t(other)) }
-                    None => (t(&it.because)),
+                    None => (sentence(&it.because, now)),
                 }
             }
         }

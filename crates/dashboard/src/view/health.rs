@@ -3,11 +3,12 @@
 use maud::{Markup, html};
 
 use crate::model::{
-    CatalogHealth, Chrome, FallbackGroup, FallbackMode, FileHealth, Health, Section, StoreServer,
+    Breaker, CatalogHealth, Chrome, FallbackGroup, FallbackMode, FileHealth, Health, Section,
+    StoreServer,
 };
 use crate::part::{
-    ago, bar, breaker, client, empty, failed, fleet, latency, latency_legend, latency_part, moment,
-    rule, t,
+    ago, bar, client_by, cut_off, empty, failed, fleet, latency, latency_legend, latency_part,
+    moment, rule, store_state, t,
 };
 use crate::{format, path};
 
@@ -18,7 +19,7 @@ pub(crate) fn body(chrome: &Chrome, model: &Health) -> Markup {
         div.two {
             (fallbacks(model))
             section.card {
-                h2 { "Duration in the store " (latency_legend()) }
+                h2 { "Duration in the store " (latency_legend()) span.legend { "this node" } }
                 (latency("store-latency", "Duration in the store", &model.store_latency, chrome.now))
             }
         }
@@ -55,7 +56,7 @@ fn stores(chrome: &Chrome, model: &Health) -> Markup {
                     thead {
                         tr {
                             th scope="col" { "Server" }
-                            th scope="col" { "Circuit breaker" }
+                            th scope="col" { "State" }
                             th scope="col" .num .m-hide { "p50" }
                             th scope="col" .num .m-hide { "p95" }
                             th scope="col" .num { "p99" }
@@ -66,7 +67,26 @@ fn stores(chrome: &Chrome, model: &Health) -> Markup {
                     }
                     tbody { @for store in &model.stores { (server(chrome, store, model.drift_warning_seconds)) } }
                 }
+                @if model.stores.iter().any(|it| it.breaker != Breaker::Closed) { (meanwhile(&model.stores)) }
             }
+        }
+    }
+}
+
+/// What an unavailable store means for clients.
+fn meanwhile(stores: &[StoreServer]) -> Markup {
+    let is_away_for = |why: &str| stores.iter().any(|it| it.failure.as_deref() == Some(why));
+    html! {
+        @if is_away_for("other_fleet") {
+            p { "The store has the mark of another fleet: give this node the secret of that fleet, or another store or prefix." }
+        }
+        @if is_away_for("refused") {
+            p { "The store responds and refuses: it is out of memory, read only, or the user lacks permission." }
+        }
+        p {
+            "Meanwhile, under a rule with " code { "local" } " each node lets pass up to " code { "fallback_factor" }
+            " × the limit (2 × unless the rule says otherwise), a rule with " code { "open" } " limits nothing, and one with "
+            code { "closed" } " refuses. " a href="#fallbacks" { "Which rule does what" }
         }
     }
 }
@@ -86,8 +106,7 @@ fn server(chrome: &Chrome, store: &StoreServer, warning: f64) -> Markup {
                 }
             }
             td {
-                (breaker(store.breaker, store.since, chrome.now))
-                @if store.is_failing { " " span.warn { "last call failed" } }
+                (store_state(store, chrome.now))
                 @if store.openings > 0 { div.dim.small { "opened " (format::counted(store.openings, "time")) } }
             }
             td.num.m-hide { (time(store.p50_ms)) }
@@ -149,6 +168,7 @@ fn nodes(chrome: &Chrome, model: &Health) -> Markup {
     html! {
         section.card #nodes {
             h2 { "Nodes" }
+            (cut_off(model.cut_off_since, chrome.now))
             @match &model.nodes {
                 Section::Ready(nodes) => (fleet(nodes, chrome.revision, chrome.now)),
                 Section::Failed(failure) => (failed(failure, chrome.now)),
@@ -213,7 +233,7 @@ fn memory(model: &Health) -> Markup {
             @if memory.max_bytes == 0 {
                 p.dim { "Counters are in the store. This node counts in memory only what it counts without the store." }
             } @else {
-                p { b { (format::count(memory.counters)) } " counters · " (label) }
+                p { b { (format::counted(memory.counters, "counter")) } " · " (label) }
                 (bar(&label, memory.bytes as f64, memory.max_bytes as f64, class))
                 p.(if memory.evictions > 0 { "warn" } else { "dim" }) {
                     (format::counted(memory.evictions, "counter")) " evicted before they expired"
@@ -227,16 +247,19 @@ fn memory(model: &Health) -> Markup {
 fn hot_keys(model: &Health) -> Markup {
     html! {
         section.card #hot-keys {
-            h2 { "Hot keys" }
+            h2 { "Hot keys" span.legend { "this node, in the last 1 min" } }
             @if model.hot_keys.is_empty() {
-                (empty("No counter is hot.", &html! { "A counter that takes a large share of all requests is listed here: it is on one server of the store." }))
+                (empty("No counter is hot.", &html! { "A counter that at least 20 % of the requests charge is listed here: it is on one server of the store, and more servers do not help." }))
             } @else {
                 table {
                     thead { tr { th scope="col" { "Counter" } th scope="col" { "Rule" } th scope="col" .num { "Requests/s" } th scope="col" .num { "Share" } } }
                     tbody {
                         @for key in &model.hot_keys {
                             tr {
-                                td.cut { (client(&key.client)) }
+                                td.cut {
+                                    @if key.identifiers.is_empty() { span.id { (t(&key.name)) } }
+                                    @else { (client_by(&key.identifiers)) }
+                                }
                                 td.cut { (rule(&key.rule_id)) }
                                 td.num { (format::rate(key.per_second)) }
                                 td.num { (format::percentage(key.share)) " %" }

@@ -4,7 +4,8 @@ use maud::{Markup, html};
 
 use crate::model::{ApiKeyRow, Chrome, Keys, Section, TokenRow};
 use crate::part::{
-    Field, ago, copyable, empty, failed, hidden, menu, moment, paging, post, select, t, until,
+    Choice, Field, ago, copyable, empty, failed, hidden, menu, moment, paging, post, select, t,
+    until,
 };
 use crate::path;
 
@@ -97,11 +98,12 @@ fn created(chrome: &Chrome, at: Option<crate::model::Time>, by: Option<&str>) ->
 }
 
 fn token_form(chrome: &Chrome, model: &Keys) -> Markup {
-    let roles: Vec<(&str, &str)> =
-        model.roles.iter().map(|it| (it.as_str(), it.as_str())).collect();
+    // None is chosen for the person: a role is what a token may do.
+    let roles = model.roles.iter().map(|it| (it.as_str(), it.as_str()));
+    let roles: Vec<(&str, &str)> = [("", "choose one")].into_iter().chain(roles).collect();
     let fields = html! {
         (Field { label: "Name", name: "name", placeholder: "what it is for", ..Field::default() }.html())
-        (select("Role", "role", &roles, model.roles.first().map_or("", String::as_str)))
+        (Choice { label: "Role", name: "role", options: &roles, value: "", is_required: true, is_fixed: false }.html())
         (Field { label: "Tenant", name: "tenant", hint: "of a tenant-admin", ..Field::default() }.html())
         (select("Expires after", "days", &DAYS, "90"))
         button.primary type="submit" { "Create" }

@@ -3,7 +3,9 @@
 use maud::{Markup, html};
 
 use crate::model::{Chrome, Live, Outcome, TailFilter, TopList};
-use crate::part::{DecisionColumns, Field, caveat, decisions, empty, hidden, select, top_list};
+use crate::part::{
+    DecisionColumns, Field, caveat, decisions, empty, hidden, of_nodes, select, top_list,
+};
 use crate::{format, path};
 
 /// The content.
@@ -21,6 +23,7 @@ pub(crate) fn body(chrome: &Chrome, model: &Live) -> Markup {
         section.card {
             h2 {
                 "Decisions"
+                (tail_of(model))
                 button.small type="button" data-pause hidden aria-pressed="false" { "Pause" }
             }
             form.filters method="get" action=(path::LIVE) {
@@ -39,7 +42,7 @@ pub(crate) fn body(chrome: &Chrome, model: &Live) -> Markup {
 
 /// The parts that move.
 pub(crate) fn parts(chrome: &Chrome, model: &Live) -> Vec<(&'static str, Markup)> {
-    vec![("lists", lists(model)), ("tail", tail(chrome, model))]
+    vec![("lists", lists(model)), ("tail-of", tail_of(model)), ("tail", tail(chrome, model))]
 }
 
 /// The outcomes that can be filtered by.
@@ -66,21 +69,24 @@ fn address(model: &Live, seconds: u64) -> String {
 }
 
 fn lists(model: &Live) -> Markup {
+    let window = format::duration(model.window_seconds.saturating_mul(1_000));
+    let of = html! { (of_nodes(&model.of)) ", in the last " (window) };
     html! {
         div #lists .two {
-            (list("Most refused", &model.refused, "k-ref", "No client was refused."))
-            (list("Near a limit", &model.near_limit, "k-thr", "No client is close to a limit."))
-            (list("Busiest", &model.busiest, "k-allowed", "No requests."))
-            (list("Shadow rules would refuse", &model.would_refuse, "k-thr", "Shadow rules and candidates would refuse no client."))
+            (list(&of, "Most refused", &model.refused, "k-ref", "No client was refused."))
+            (list(&of, "Near a limit", &model.near_limit, "k-thr", "No client is close to a limit."))
+            (list(&of, "Busiest", &model.busiest, "k-allowed", "No requests."))
+            (list(&of, "Shadow rules would refuse", &model.would_refuse, "k-thr", "Shadow rules and candidates would refuse no client."))
         }
     }
 }
 
-fn list(title: &str, list: &TopList, class: &str, nothing: &str) -> Markup {
+fn list(of: &Markup, title: &str, list: &TopList, class: &str, nothing: &str) -> Markup {
     html! {
         section.card {
             h2 {
                 (title)
+                span.legend { span { (of) } }
                 @if list.may_lack > 0 {
                     span.legend title="Counts are kept in fixed memory" { "counts may lack up to " (format::count(list.may_lack)) }
                 }
@@ -88,6 +94,10 @@ fn list(title: &str, list: &TopList, class: &str, nothing: &str) -> Markup {
             @if list.rows.is_empty() { p.dim.nothing { (nothing) } } @else { (top_list(&list.rows, class)) }
         }
     }
+}
+
+fn tail_of(model: &Live) -> Markup {
+    html! { span #tail-of .legend { "the last ones of " (of_nodes(&model.tail_of)) } }
 }
 
 fn tail(chrome: &Chrome, model: &Live) -> Markup {

@@ -2,8 +2,10 @@
 
 pub(crate) mod audit;
 pub(crate) mod client;
+mod client_menus;
 pub(crate) mod clients;
 pub(crate) mod decision;
+pub(crate) mod deleted_rule;
 pub(crate) mod error;
 pub(crate) mod explanation;
 pub(crate) mod health;

@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 
 use super::rules::rule_table;
-use crate::model::{Chrome, Figure, FirstCheck, Overview, Section};
+use crate::model::{Chrome, Figure, FirstCheck, Outcome, Overview, RangeChoice, Section};
 use crate::part::{
-    breaker, course, course_legend, course_part, empty, failed, fleet, latency, latency_legend,
-    latency_part, spark, t, top_list,
+    course, course_legend, course_part, cut_off, empty, failed, fleet, latency, latency_legend,
+    latency_part, of_nodes, range_words, spark, store_state, t, top_list,
 };
 use crate::{format, path};
 
@@ -16,7 +16,7 @@ pub(crate) fn body(chrome: &Chrome, model: &Overview) -> Markup {
         @if let Some(first) = &model.first_check { (first_check(first)) }
         (tiles(chrome, model))
         section.card {
-            h2 { "Requests per second " (course_legend()) }
+            h2 { "Requests per second " (course_legend()) span.legend { "this node" } }
             (course("course", "Requests per second", &model.course, chrome))
         }
         div.two {
@@ -26,11 +26,11 @@ pub(crate) fn body(chrome: &Chrome, model: &Overview) -> Markup {
         @if sees_machines(chrome) {
             div.two {
                 section.card {
-                    h2 { "Duration of checks " (latency_legend()) }
+                    h2 { "Duration of checks " (latency_legend()) span.legend { "this node" } }
                     (latency("check-latency", "Duration of checks", &model.check_latency, chrome.now))
                 }
                 section.card {
-                    h2 { "Duration in the store " (latency_legend()) a.more href=(path::HEALTH) { "Health" } }
+                    h2 { "Duration in the store " (latency_legend()) span.legend { "this node" } a.more href=(path::HEALTH) { "Health" } }
                     (latency("store-latency", "Duration in the store", &model.store_latency, chrome.now))
                 }
             }
@@ -72,34 +72,91 @@ fn sees_machines(chrome: &Chrome) -> bool {
 
 fn tiles(chrome: &Chrome, model: &Overview) -> Markup {
     let Overview { requests, refused_share, check_p99_ms, without_store, .. } = model;
-    let refused = if refused_share.value >= 0.01 { "bad" } else { "" };
-    let degraded = if without_store.value > 0.0 { "warn" } else { "" };
-    let refusals = path::with_query(path::AUDIT, &[("log", "decisions"), ("action", "refused")]);
+    let range = range_words(chrome);
+    let now = match chrome.range.choice {
+        RangeChoice::Custom => "this node, at the end".to_owned(),
+        _ => "this node, now".to_owned(),
+    };
+    let of_requests = match model.fleet_requests {
+        Some((nodes, rate)) => format!("this node · {nodes} nodes {}/s", format::rate(rate)),
+        None => now.clone(),
+    };
+    let refusals =
+        path::with_query(path::AUDIT, &[("log", "decisions"), ("action", Outcome::REFUSALS)]);
+    let no_checks = check_p99_ms.course.is_empty();
     html! {
         div #tiles .tiles {
-            (tile("Requests", path::LIVE, &format::rate(requests.value), "/s", requests, ""))
-            (tile("Refused", &refusals, &format::percentage(refused_share.value), " %", refused_share, refused))
+            (Tile {
+                label: "Requests",
+                address: path::LIVE,
+                value: &format::rate(requests.value),
+                unit: "/s",
+                of: &of_requests,
+                ..Tile::of(requests)
+            }.html())
+            (Tile {
+                label: "Refused",
+                title: Some("Requests that did not pass: refused over a limit, denied (on the deny list or banned), or not checked, because they were invalid or a rule fails closed"),
+                address: &refusals,
+                value: &format::percentage(refused_share.value),
+                unit: " %",
+                of: &format!("with denied and not checked; this node, {range}"),
+                class: if refused_share.value >= 0.01 { "bad" } else { "" },
+                ..Tile::of(refused_share)
+            }.html())
             @if sees_machines(chrome) {
-                (tile("Check p99", "#check-latency", &format::millis(check_p99_ms.value), " ms", check_p99_ms, ""))
-                (tile("Without store", path::HEALTH, &format::rate(without_store.value), "/s", without_store, degraded))
+                (Tile {
+                    label: "Check p99",
+                    address: "#check-latency",
+                    value: &(if no_checks { "–".to_owned() } else { format::millis(check_p99_ms.value) }),
+                    unit: if no_checks { "" } else { " ms" },
+                    of: &now,
+                    ..Tile::of(check_p99_ms)
+                }.html())
+                (Tile {
+                    label: "Without store",
+                    title: Some("Requests that were decided while the store could not be reached: each rule's on_store_failure says how"),
+                    address: path::HEALTH,
+                    value: &format::rate(without_store.value),
+                    unit: "/s",
+                    of: &now,
+                    class: if without_store.value > 0.0 { "warn" } else { "" },
+                    ..Tile::of(without_store)
+                }.html())
             }
         }
     }
 }
 
-fn tile(
-    label: &str,
-    address: &str,
-    value: &str,
-    unit: &str,
-    figure: &Figure,
-    class: &str,
-) -> Markup {
-    html! {
-        a.tile href=(address) {
-            span { (label) }
-            b class=(class) { (value) small { (unit) } }
-            (spark(&format!("{label}: the course over the range"), &figure.course, class))
+/// A figure that leads to what it is made of.
+struct Tile<'a> {
+    label: &'a str,
+    /// What it means, if the label does not say it.
+    title: Option<&'a str>,
+    address: &'a str,
+    value: &'a str,
+    unit: &'a str,
+    /// Of what and of which time it is.
+    of: &'a str,
+    class: &'a str,
+    course: &'a [f64],
+}
+
+impl<'a> Tile<'a> {
+    fn of(figure: &'a Figure) -> Self {
+        let (label, address, value, unit, of, class) = ("", "", "", "", "", "");
+        Self { label, title: None, address, value, unit, of, class, course: &figure.course }
+    }
+
+    fn html(&self) -> Markup {
+        let course = format!("{}: the course over the range", self.label);
+        html! {
+            a.tile href=(self.address) title=[self.title] {
+                span { (self.label) }
+                b class=(self.class) { (self.value) small { (self.unit) } }
+                small { (self.of) }
+                (spark(&course, self.course, self.class))
+            }
         }
     }
 }
@@ -131,7 +188,13 @@ fn most_refused(model: &Overview) -> Markup {
     let window = format::duration(model.top_seconds.saturating_mul(1_000));
     html! {
         section.card #most-refused {
-            h2 { "Most refused" @if model.top_seconds > 0 { span.legend { "last " (window) } } a.more href=(path::LIVE) { "Live" } }
+            h2 {
+                "Most refused"
+                @if model.top_seconds > 0 {
+                    span.legend { span { (of_nodes(&model.most_refused_of)) ", in the last " (window) } }
+                }
+                a.more href=(path::LIVE) { "Live" }
+            }
             @if model.most_refused.is_empty() {
                 (empty("No client was refused.", &html! {
                     "Clients that come close to a limit are on the page " a href=(path::LIVE) { "Live" } "."
@@ -146,7 +209,11 @@ fn most_refused(model: &Overview) -> Markup {
 fn rules(chrome: &Chrome, model: &Overview) -> Markup {
     html! {
         section.card #top-rules {
-            h2 { "Rules by refusals" a.more href=(path::RULES) { "All rules" } }
+            h2 {
+                "Rules by refusals"
+                span.legend { "this node, " (range_words(chrome)) }
+                a.more href=(path::RULES) { "All rules" }
+            }
             @if model.rules.is_empty() {
                 (empty("No rules.", &html! {
                     "Every request passes. " a href=(path::NEW_RULE) { "Write the first rule" } "."
@@ -163,7 +230,10 @@ fn nodes(chrome: &Chrome, model: &Overview) -> Markup {
         section.card #nodes {
             h2 { "Fleet" a.more href=(path::HEALTH) { "Health" } }
             @match &model.nodes {
-                Section::Ready(nodes) => (fleet(nodes, chrome.revision, chrome.now)),
+                Section::Ready(nodes) => {
+                    (cut_off(model.cut_off_since, chrome.now))
+                    (fleet(nodes, chrome.revision, chrome.now))
+                }
                 Section::Failed(failure) => (failed(failure, chrome.now)),
             }
         }
@@ -188,7 +258,7 @@ fn storage(chrome: &Chrome, model: &Overview) -> Markup {
                     @for store in &model.stores {
                         tr {
                             td.cut { a.id href=(path::HEALTH) { (t(&store.server)) } }
-                            td { (breaker(store.breaker, store.since, chrome.now)) }
+                            td { (store_state(store, chrome.now)) }
                             td.num {
                                 @match store.p99_ms {
                                     Some(p99) => { (format::millis(p99)) " ms" }

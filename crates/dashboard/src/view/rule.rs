@@ -5,11 +5,12 @@ use maud::{Markup, PreEscaped, html};
 use super::rule_form::editor;
 use super::rules::tried;
 use crate::model::{
-    CandidateFigures, Chrome, EditedRule, Effect, EffectPreview, RuleRevision, RuleState, Section,
+    CandidateEffect, CandidateFigures, Chrome, EditedRule, Effect, EffectPreview, RuleRevision,
+    RuleState, Section,
 };
 use crate::part::{
     card, caveat, client, course, course_legend, course_part, effect_course, empty, failed, hidden,
-    menu, moment, post, t, top_list,
+    menu, moment, of_nodes, post, t, top_list,
 };
 use crate::{format, path};
 
@@ -41,15 +42,16 @@ pub(crate) fn about(chrome: &Chrome, model: &EditedRule) -> String {
 
 /// The content.
 pub(crate) fn body(chrome: &Chrome, model: &EditedRule) -> Markup {
+    let can_restore = model.is_writable && chrome.read_only.is_none();
     html! {
         @if !model.is_new { (toolbar(chrome, model)) }
         div.two.wide { (editor(chrome, model)) (effect(chrome, model)) }
         @if !model.is_new {
             section.card {
-                h2 { "Requests per second " (course_legend()) }
+                h2 { "Requests per second " (course_legend()) span.legend { "this node" } }
                 (course("rule-course", "Requests of this rule per second", &model.course, chrome))
             }
-            div.two { (most_refused(model)) (history(chrome, model)) }
+            div.two { (most_refused(model)) (history(chrome, &model.rule_id, can_restore, &model.history)) }
             @if let Some(figures) = &model.candidate { (candidate(chrome, figures, model)) }
         }
     }
@@ -71,13 +73,14 @@ pub(crate) fn parts(chrome: &Chrome, model: &EditedRule) -> Vec<(&'static str, M
 fn toolbar(chrome: &Chrome, model: &EditedRule) -> Markup {
     let here = path::rule(&model.rule_id);
     let version = model.version.map(|version| hidden("version", &version.to_string()));
-    let change = |state: RuleState, text: &str| {
+    let change = |state: RuleState, word: &str, what: &str, text: &str| {
         let fields = html! {
+            p { (what) }
             (hidden("state", state.word()))
             @if let Some(version) = &version { (version) }
-            button type="submit" { (text) }
+            button.danger[state != RuleState::Enforced].primary[state == RuleState::Enforced] type="submit" { (text) }
         };
-        post(chrome, &path::rule_state(&model.rule_id), Some(&here), &fields)
+        menu(word, "", &post(chrome, &path::rule_state(&model.rule_id), Some(&here), &fields))
     };
     let delete = html! {
         p { "Its counters expire. Overrides and bans of it stay without effect." }
@@ -90,9 +93,9 @@ fn toolbar(chrome: &Chrome, model: &EditedRule) -> Markup {
         div.toolbar {
             b { (model.state.word()) }
             @if model.is_writable && chrome.read_only.is_none() {
-                @if model.state != RuleState::Enforced { (change(RuleState::Enforced, "Enforce")) }
-                @if model.state != RuleState::Shadow { (change(RuleState::Shadow, "Shadow: count, refuse nothing")) }
-                @if model.state != RuleState::Disabled { (change(RuleState::Disabled, "Disable")) }
+                @if model.state != RuleState::Enforced { (change(RuleState::Enforced, "Enforce", "Requests beyond its limit are refused from then on, on all nodes.", "Enforce the rule")) }
+                @if model.state != RuleState::Shadow { (change(RuleState::Shadow, "Shadow", "It goes on counting and reports what it would refuse, and lets every request pass.", "Shadow: count, refuse nothing")) }
+                @if model.state != RuleState::Disabled { (change(RuleState::Disabled, "Disable", "It applies to no request from then on, and counts nothing.", "Disable the rule")) }
                 (menu("Delete", "danger", &post(chrome, &path::rule_delete(&model.rule_id), Some(path::RULES), &delete)))
             }
             span.grow {}
@@ -110,9 +113,18 @@ fn effect(chrome: &Chrome, model: &EditedRule) -> Markup {
                 EffectPreview::Replayed(effect) => (replayed(chrome, effect)),
                 EffectPreview::NotAsked => {
                     h2 { "Effect on recent traffic" }
+                    @if chrome.read_only.is_some() {
+                        (empty("Nothing can be changed here.", &html! {
+                            "Try a changed file on the recent requests of this server: "
+                            code { "tollgate rules preview -f FILE" }
+                        }))
+                    } @else if !model.is_writable {
+                        (empty("You may read this rule, not change it.", &html! { "So there is no effect to show." }))
+                    } @else {
                     (empty("Change something to see its effect.", &html! {
                         "The recent requests of this node are replayed against the rule as edited: how many it would have refused, and whose."
                     }))
+                    }
                 }
                 EffectPreview::NoTraffic => {
                     h2 { "Effect on recent traffic" }
@@ -154,9 +166,12 @@ fn replayed(chrome: &Chrome, effect: &Effect) -> Markup {
                 span.dim { "clients refused" }
             }
         }
+        @if let Some(candidate) = &effect.candidate { (candidate_effect(candidate)) }
         (effect_course(effect))
-        @if effect.clients.is_empty() {
-            p.dim { "The change touches no client." }
+        @if effect.clients.is_empty() && effect.candidate.is_some() {
+            p.dim { "The rule itself refuses as before." }
+        } @else if effect.clients.is_empty() {
+            p.dim { "No client is refused more or less often." }
         } @else {
             table {
                 thead {
@@ -179,14 +194,61 @@ fn replayed(chrome: &Chrome, effect: &Effect) -> Markup {
                 }
             }
         }
+        p.dim.small {
+            @if effect.clients_unchanged > 0 {
+                "As often as now: " (format::counted(effect.clients_unchanged, "refused client")) ". "
+            }
+            "Refusals of all rules are counted, not only of this one."
+        }
         (caveat(effect.caveat.as_deref()))
     }
 }
 
+/// What the candidate of the edited rule would have refused.
+fn candidate_effect(effect: &CandidateEffect) -> Markup {
+    html! {
+        section.candidate-effect #candidate-effect {
+            h3 { "Candidate " (t(&format::quota(&effect.quota))) }
+            p {
+                "Would have refused " b { (format::count(effect.refused)) } " of "
+                (format::counted(effect.requests, "request")) " that pass, of "
+                (format::counted(effect.clients_refused, "client")) ". As a candidate it refuses nothing."
+            }
+            @if !effect.clients.is_empty() {
+                table {
+                    thead {
+                        tr {
+                            th scope="col" { "Client" }
+                            th scope="col" .num { "Requests" }
+                            th scope="col" .num { "Would be refused" }
+                        }
+                    }
+                    tbody {
+                        @for row in &effect.clients {
+                            tr {
+                                td.cut { (client(&row.client)) }
+                                td.num { (format::count(row.requests)) }
+                                td.num { b { (format::count(row.then)) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 fn most_refused(model: &EditedRule) -> Markup {
+    let window = format::duration(model.top_seconds.saturating_mul(1_000));
     html! {
         section.card #most-refused {
-            h2 { "Most refused by this rule" a.more href=(path::with_query(path::LIVE, &[("rule_id", &model.rule_id)])) { "Live" } }
+            h2 {
+                "Most refused by this rule"
+                @if model.top_seconds > 0 {
+                    span.legend { span { (of_nodes(&model.most_refused_of)) ", in the last " (window) } }
+                }
+                a.more href=(path::with_query(path::LIVE, &[("rule_id", &model.rule_id)])) { "Live" }
+            }
             @if model.most_refused.is_empty() {
                 (empty("It refuses no client.", &PreEscaped(String::new())))
             } @else {
@@ -209,11 +271,14 @@ fn candidate(chrome: &Chrome, figures: &CandidateFigures, model: &EditedRule) ->
     html! {
         section.card #candidate {
             h2 { "Candidate" a.more href=(more) { "What it would have refused" } }
-            p { (tried(figures)) }
+            p { (tried(figures, chrome)) }
             p.dim {
-                "It counts the requests that pass, beside the rule, and refuses nothing. The clients are those of the last 5 minutes."
+                "It counts the requests that pass, beside the rule, and refuses nothing."
             }
-            @if !figures.clients.is_empty() { (top_list(&figures.clients, "k-thr")) }
+            @if !figures.clients.is_empty() {
+                h3 { "Clients of this node that it would have refused in the last 5 min" }
+                (top_list(&figures.clients, "k-thr"))
+            }
             @if model.is_writable && chrome.read_only.is_none() {
                 (menu("Promote", "", &post(chrome, &path::rule_promote(&model.rule_id), Some(&here), &promote)))
             }
@@ -221,10 +286,16 @@ fn candidate(chrome: &Chrome, figures: &CandidateFigures, model: &EditedRule) ->
     }
 }
 
-fn history(chrome: &Chrome, model: &EditedRule) -> Markup {
-    let fields = [("log", "changes"), ("kind", "rule"), ("entry", &model.rule_id)];
+/// The changes of a rule, and the way back to each state of it.
+pub(crate) fn history(
+    chrome: &Chrome,
+    rule_id: &str,
+    can_restore: bool,
+    history: &Section<Vec<RuleRevision>>,
+) -> Markup {
+    let fields = [("log", "changes"), ("kind", "rule"), ("entry", rule_id)];
     let more = path::with_query(path::AUDIT, &fields);
-    let list = match &model.history {
+    let list = match history {
         Section::Failed(failure) => failed(failure, chrome.now),
         Section::Ready(rows) if rows.is_empty() => {
             empty("No changes are kept.", &html! { "The audit log does not go back that far." })
@@ -240,19 +311,20 @@ fn history(chrome: &Chrome, model: &EditedRule) -> Markup {
                         th scope="col" { span.hidden-text { "Restore" } }
                     }
                 }
-                tbody { @for row in rows { (revision(chrome, model, row)) } }
+                tbody { @for row in rows { (revision(chrome, rule_id, can_restore, row)) } }
             }
         },
     };
     card(&html! { "History" }, Some(("Audit", &more)), &list)
 }
 
-fn revision(chrome: &Chrome, model: &EditedRule, row: &RuleRevision) -> Markup {
+fn revision(chrome: &Chrome, rule_id: &str, can_restore: bool, row: &RuleRevision) -> Markup {
     let fields = html! {
+        p { "The rule becomes what it was at revision " (row.revision) ", as a new revision. Later changes of it are undone, and no other entry changes." }
         (hidden("revision", &row.revision.to_string()))
-        button.small type="submit" aria-label=(format!("Roll back to revision {}", row.revision)) { "Roll back" }
+        button.danger type="submit" { "Roll back to revision " (row.revision) }
     };
-    let here = path::rule(&model.rule_id);
+    let here = path::rule(rule_id);
     html! {
         tr {
             td { (row.revision) }
@@ -263,8 +335,8 @@ fn revision(chrome: &Chrome, model: &EditedRule, row: &RuleRevision) -> Markup {
                 @if let Some(note) = &row.note { " " span.dim { (t(note)) } }
             }
             td.num {
-                @if row.can_restore && model.is_writable && chrome.read_only.is_none() {
-                    (post(chrome, &path::rule_rollback(&model.rule_id), Some(&here), &fields))
+                @if row.can_restore && can_restore {
+                    (menu("Roll back", "small", &post(chrome, &path::rule_rollback(rule_id), Some(&here), &fields)))
                 }
             }
         }

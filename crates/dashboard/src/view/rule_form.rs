@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
-use crate::model::{Chrome, EditMode, EditedRule, FindingKind, RuleForm};
-use crate::part::{Field, diff, findings, hidden, post, select, t};
+use crate::model::{Chrome, EditConflict, EditMode, EditedRule, Finding, FindingKind, RuleForm};
+use crate::part::{Choice, Field, diff, findings, hidden, moment, post, t};
 use crate::path;
 
 /// The card with the editor.
@@ -16,27 +16,38 @@ pub(crate) fn editor(chrome: &Chrome, model: &EditedRule) -> Markup {
         (hidden("mode", if is_form { "form" } else { "yaml" }))
         // Enter in a field presses the first button of its form.
         @if can_write { button.hidden-text type="submit" name="do" value="preview" tabindex="-1" aria-hidden="true" { "Preview" } }
-        @if let Some(version) = model.version { (hidden("version", &version.to_string())) }
+        @if let Some(version) = model.conflict.as_ref().map(|it| it.based_on).or(model.version) {
+            (hidden("version", &version.to_string()))
+        }
         h2 {
-            "Edit "
-            span.seg.small role="group" aria-label="Edit as" {
+            @if can_write { "Edit " } @else { "Rule " }
+            span.seg.small role="group" aria-label=(if can_write { "Edit as" } else { "Show as" }) {
                 button type="submit" name="do" value="as_form" aria-pressed=(is_form) formnovalidate { "Form" }
                 button type="submit" name="do" value="as_yaml" aria-pressed=(!is_form) formnovalidate { "YAML" }
             }
         }
+        @if let Some(conflict) = &model.conflict { (changed_meanwhile(chrome, model, conflict)) }
         @match model.mode {
             EditMode::Form => (form(model, can_write)),
             EditMode::Yaml => (text(&model.yaml, can_write)),
         }
-        (findings(&model.findings))
+        (findings(&model.findings, !is_form))
         (difference(model))
         @if can_write {
             div.actions {
                 button type="submit" name="do" value="preview" { "Preview" }
-                button.primary type="submit" name="do" value="save" {
-                    "Save as revision " (chrome.revision.saturating_add(1))
+                @if let Some(conflict) = &model.conflict {
+                    (hidden("over", &conflict.version.to_string()))
+                    button.danger type="submit" name="do" value="overwrite" {
+                        "Save mine over version " (conflict.version)
+                    }
+                    a.button href=(address) { "Discard mine" }
+                } @else {
+                    button.primary type="submit" name="do" value="save" {
+                        "Save as revision " (chrome.revision.saturating_add(1))
+                    }
+                    @if has_errors || !model.diff.is_empty() { a.button.ghost href=(address) { "Discard" } }
                 }
-                @if !model.diff.is_empty() { a.button.ghost href=(address) { "Discard" } }
             }
             @if has_errors { p.dim { "A rule with errors is not saved: the one in force stays." } }
         } @else if chrome.read_only.is_none() {
@@ -44,6 +55,30 @@ pub(crate) fn editor(chrome: &Chrome, model: &EditedRule) -> Markup {
         }
     };
     html! { section.card.editor data-preview=[can_write.then_some("")] { (post(chrome, &address, None, &fields)) } }
+}
+
+/// What another person changed since the form began.
+fn changed_meanwhile(chrome: &Chrome, model: &EditedRule, conflict: &EditConflict) -> Markup {
+    html! {
+        section.notice.bad #conflict role="alert" {
+            p {
+                b { "This rule was changed while you edited it." } " "
+                @if let (Some(at), Some(actor)) = (model.updated_at, &model.updated_by) {
+                    (t(actor)) " saved version " (conflict.version) " " (moment(at, chrome.now)) " UTC; "
+                } @else {
+                    "Version " (conflict.version) " is saved; "
+                }
+                "you began with version " (conflict.based_on) ". "
+                "Below is your text, compared with what is saved now: saving it undoes what it leaves out."
+            }
+            @if conflict.diff.is_empty() {
+                p { "What changed is not known any more." }
+            } @else {
+                h3 { "What the other one changed" }
+                (diff(&conflict.diff))
+            }
+        }
+    }
 }
 
 fn text(yaml: &str, can_write: bool) -> Markup {
@@ -100,26 +135,18 @@ fn form(model: &EditedRule, can_write: bool) -> Markup {
         enabled,
         others,
     } = &model.form;
-    let field = |label, name, value, hint| {
-        let field = Field { label, name, value, hint, is_fixed: !can_write, ..Field::default() };
-        field.html()
+    let of = |name| {
+        let problem = problem_of(&model.findings, name);
+        Field { name, problem, is_fixed: !can_write, ..Field::default() }
     };
-    let figure = |label, name, value, hint| {
-        let field = Field {
-            label,
-            name,
-            value,
-            hint,
-            kind: "number",
-            is_fixed: !can_write,
-            ..Field::default()
-        };
-        field.html()
-    };
+    let field = |label, name, value, hint| Field { label, value, hint, ..of(name) }.html();
+    let figure =
+        |label, name, value, hint| Field { label, value, hint, kind: "number", ..of(name) }.html();
     let lines = |label, name, value, hint| {
-        let base = Field { label, name, value, hint, is_fixed: !can_write, ..Field::default() };
-        Field { is_multiline: true, is_wide: true, ..base }.html()
+        Field { label, value, hint, is_multiline: true, is_wide: true, ..of(name) }.html()
     };
+    // A list with one item a line is easier to read than one with commas.
+    let endpoints = &endpoints.replace(", ", "\n");
     // A rule that does not say has the first option.
     let choice = |label, name, options: &[String], value: &str| {
         let default = options.first().map_or_else(String::new, |it| format!("{it} (default)"));
@@ -128,31 +155,32 @@ fn form(model: &EditedRule, can_write: bool) -> Markup {
         if let (Some(first), true) = (options.first_mut(), value.is_empty()) {
             *first = ("", &default);
         }
-        select(label, name, &options, value)
+        Choice { label, name, options: &options, value, is_required: false, is_fixed: !can_write }
+            .html()
     };
     let choices = &model.choices;
     html! {
         (hidden("yaml", &model.yaml))
         div.form {
             (Field {
-                label: "Id", name: "rule_id", value: rule_id, is_required: true, is_fixed: !model.is_new,
-                hint: "a-z, 0-9, underscore, dot, hyphen", ..Field::default()
+                label: "Id", value: rule_id, is_required: true, is_fixed: !model.is_new,
+                hint: "a-z, 0-9, underscore, dot, hyphen", ..of("rule_id")
             }.html())
-            (Field { label: "Limit", name: "limit", value: limit, kind: "number", is_required: true,
-                hint: "units per window; 0 blocks", is_fixed: !can_write, ..Field::default() }.html())
-            (Field { label: "Window", name: "window", value: window, is_required: true,
-                hint: "500ms, 10s, 5m, 1h, 1d", is_fixed: !can_write, ..Field::default() }.html())
-            (Field { label: "Counts by", name: "identifier_type", value: identifier_type, is_required: true,
-                hint: "several, with commas, make one key", list: "identifier-types", is_fixed: !can_write,
-                ..Field::default() }.html())
+            (Field { label: "Limit", value: limit, kind: "number", is_required: true,
+                hint: "units per window; 0 blocks", ..of("limit") }.html())
+            (Field { label: "Window", value: window, is_required: true,
+                hint: "500ms, 10s, 5m, 1h, 1d", ..of("window") }.html())
+            (Field { label: "Counts by", value: identifier_type, is_required: true,
+                hint: "several, with commas, make one key", list: "identifier-types",
+                ..of("identifier_type") }.html())
             div.grow { (choice("Algorithm", "algorithm", &choices.algorithms, algorithm)) }
-            (lines("Endpoints", "endpoints", endpoints, "one a line: /login, /users/{id}, /api/*; empty for all"))
+            (lines("Endpoints", "endpoints", endpoints, "one a line, as /login, /users/{id} or /api/*; empty for all"))
             (field("Methods", "methods", methods, "GET, POST; empty for all"))
             (figure("Burst", "burst", burst, "of buckets; the limit if empty"))
             (choice("Beyond the limit", "action", &choices.actions, action))
             (choice("Without the store", "on_store_failure", &choices.on_store_failure, on_store_failure))
-            (Field { label: "Tiers", name: "user_tiers", value: user_tiers, list: "tiers", hint: "empty for all",
-                is_fixed: !can_write, ..Field::default() }.html())
+            (Field { label: "Tiers", value: user_tiers, list: "tiers", hint: "empty for all",
+                ..of("user_tiers") }.html())
             (figure("Cost of a request", "cost", cost, "units; 1 if empty"))
             (figure("Candidate limit", "candidate_limit", candidate_limit, "tried beside the limit, refuses nothing"))
         }
@@ -160,8 +188,7 @@ fn form(model: &EditedRule, can_write: bool) -> Markup {
             summary { "More fields" }
             div.form {
                 (field("Name", "name", name, "what people call it"))
-                (Field { label: "Description", name: "description", value: description, is_wide: true,
-                    is_fixed: !can_write, ..Field::default() }.html())
+                (Field { label: "Description", value: description, is_wide: true, ..of("description") }.html())
                 (field("Hosts", "hosts", hosts, "*.example.com"))
                 (field("Tenant", "tenant", tenant, "that it belongs to"))
                 (choice("Lacks the identifier", "on_missing", &choices.on_missing, on_missing))
@@ -186,5 +213,30 @@ fn form(model: &EditedRule, can_write: bool) -> Markup {
         }
         datalist #identifier-types { @for it in &choices.identifier_types { option value=(it) {} } }
         datalist #tiers { @for it in &choices.tiers { option value=(it) {} } }
+    }
+}
+
+/// What is wrong with a field of the form: the first error that names it, or a part of it.
+fn problem_of<'a>(findings: &'a [Finding], name: &str) -> &'a str {
+    let errors = findings.iter().filter(|it| it.kind == FindingKind::Error);
+    errors
+        .filter(|it| field_of(&it.field) == name)
+        .map(|it| it.message.as_str())
+        .next()
+        .unwrap_or("")
+}
+
+/// The field of the form for a path in a rule, like `applies_to.methods[0]`.
+fn field_of(path: &str) -> &str {
+    let path = path.split('[').next().unwrap_or(path);
+    match path {
+        "window_seconds" => "window",
+        "candidate" | "candidate.limit" => "candidate_limit",
+        "penalty" | "penalty.after" => "penalty_after",
+        "penalty.within_seconds" => "penalty_within_seconds",
+        "penalty.ban_seconds" => "penalty_ban_seconds",
+        "throttle" => "max_delay_ms",
+        "soft" => "warn_at",
+        path => path.rsplit('.').next().unwrap_or(path),
     }
 }

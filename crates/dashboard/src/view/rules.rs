@@ -2,13 +2,14 @@
 
 use maud::{Markup, html};
 
-use crate::model::{CandidateFigures, Chrome, RuleOrder, RuleRow, RuleState, Rules};
-use crate::part::{empty, hidden, paging, rule, spark, t, tenant_tag};
+use crate::model::{CandidateFigures, Chrome, Outcome, RuleOrder, RuleRow, RuleState, Rules};
+use crate::part::{empty, hidden, paging, range_words, rule, spark, t, tenant_tag};
 use crate::{format, path};
 
 /// The line below the title.
 pub(crate) fn about(chrome: &Chrome, model: &Rules) -> String {
-    format!("{} · {}", format::counted(model.rules_in_all, "rule"), crate::frame::span(chrome))
+    let rules = format::counted(model.rules_in_all, "rule");
+    format!("{rules} · requests of this node, {}", crate::frame::span(chrome))
 }
 
 /// The content.
@@ -62,10 +63,15 @@ fn table(chrome: &Chrome, model: &Rules) -> Markup {
         div #rules-table {
             @if !model.rows.is_empty() {
                 (rule_table(&model.rows, chrome, false))
+            } @else if let (0, Some(tenant)) = (model.rules_in_all, &chrome.viewer.tenant) {
+                (empty("No rules of this tenant.", &html! {
+                    "Rules of operators apply to " (t(tenant)) " too, and are not shown here. "
+                    a href=(path::NEW_RULE) { "Write the first rule" } " of the tenant."
+                }))
             } @else if model.rules_in_all == 0 {
                 (empty("No rules.", &html! {
                     "Every request passes. " a href=(path::NEW_RULE) { "Write the first rule" }
-                    ", or apply a file: " code { "tollgate apply rules.yaml" }
+                    ", or apply a file: " code { "tollgate rules apply --file rules.yaml" }
                 }))
             } @else {
                 (empty("No rule fits the search.", &html! { a href=(path::RULES) { "Show all rules" } }))
@@ -101,7 +107,7 @@ pub(crate) fn rule_table(rows: &[RuleRow], chrome: &Chrome, is_short: bool) -> M
                             (tenant_tag(row.tenant.as_deref()))
                             @if let (Some(name), false) = (&row.name, is_short) { div.dim.small { (t(name)) } }
                             @if let (Some(candidate), false) = (&row.candidate, is_short) {
-                                div.small { a href=(path::rule_candidate(&row.rule_id)) { (tried(candidate)) } }
+                                div.small { a href=(path::rule_candidate(&row.rule_id)) { (tried(candidate, chrome)) } }
                             }
                         }
                         td.dim.m-hide { (t(&format::quota(&row.quota))) }
@@ -118,19 +124,20 @@ pub(crate) fn rule_table(rows: &[RuleRow], chrome: &Chrome, is_short: bool) -> M
     }
 }
 
-/// What a candidate would have done, in a sentence.
-pub(crate) fn tried(figures: &CandidateFigures) -> Markup {
+/// What a candidate would have done, in a sentence. All of it is of this node.
+pub(crate) fn tried(figures: &CandidateFigures, chrome: &Chrome) -> Markup {
     html! {
         "Candidate " (t(&format::quota(&figures.quota))) ": would have refused "
-        b { (format::count(figures.would_refuse)) } " of " (format::counted(figures.requests, "request")) ", "
-        (format::counted(figures.clients_refused, "client")) " in the last 5 minutes"
+        b { (format::count(figures.would_refuse)) } " of " (format::counted(figures.requests, "request")) " of this node "
+        (range_words(chrome))
+        @if figures.clients_refused > 0 { ", and " (format::counted(figures.clients_refused, "client")) " in the last 5 min" }
     }
 }
 
 /// The share that a rule refused, as a link to those refusals.
 fn refused(row: &RuleRow) -> Markup {
     let share = format::percentage(row.refused_share.value);
-    let action = if row.state == RuleState::Shadow { "would_refuse" } else { "refused" };
+    let action = if row.state == RuleState::Shadow { "would_refuse" } else { Outcome::REFUSALS };
     let fields = [("log", "decisions"), ("action", action), ("rule_id", &row.rule_id)];
     let title = format!("{} in this range", format::count(row.refused));
     html! { a href=(path::with_query(path::AUDIT, &fields)) title=(title) { (share) " %" } }

@@ -4,7 +4,8 @@ use maud::{Markup, html};
 
 use crate::model::{AlgorithmRow, Chrome, Simulation, SimulationReport};
 use crate::part::{
-    card, caveat, client, course_legend, course_part, findings, moment, rule, select, spark, t,
+    card, caveat, course_legend, course_part, findings, moment, name, rule, select, shadow_tag,
+    spark, t,
 };
 use crate::{format, path};
 
@@ -45,7 +46,7 @@ fn form(chrome: &Chrome, model: &Simulation) -> Markup {
                         span.hidden-text { "The policy in YAML" }
                         textarea.code name="document" rows="16" spellcheck="false" autocomplete="off" { "\n" (form.yaml) }
                     }
-                    div #rule-findings { @if !model.findings.is_empty() { (findings(&model.findings)) } }
+                    div #rule-findings { @if !model.findings.is_empty() { (findings(&model.findings, true)) } }
                 }
             }
             div.actions { button.primary type="submit" { "Simulate" } span.dim { "Nothing is charged, nothing is saved." } }
@@ -62,7 +63,7 @@ fn report(chrome: &Chrome, report: &SimulationReport) -> Markup {
             (tile("Delayed", &format::count(report.delayed), &longest(report.delayed, report.longest_delay_ms), if report.delayed > 0 { "warn" } else { "" }))
         }
         section.card {
-            h2 { (t(&report.file)) span.legend { (t(&report.format)) " · requests per second" } (course_legend()) }
+            h2 { (t(&report.file)) span.legend { (t(&report.format)) " · requests " (per(report.course.step_seconds)) } (course_legend()) }
             (log_course(chrome, report))
             @if report.skipped_lines > 0 {
                 p.warn.after-chart {
@@ -75,6 +76,7 @@ fn report(chrome: &Chrome, report: &SimulationReport) -> Markup {
         }
         (by_rule(report))
         (by_client(chrome, report))
+        @if !report.in_shadow.is_empty() { (by_client_in_shadow(report)) }
         @if !report.algorithms.is_empty() { (algorithms(report)) }
     }
 }
@@ -84,9 +86,36 @@ fn log_course(chrome: &Chrome, report: &SimulationReport) -> Markup {
     let mut of_log = chrome.clone();
     of_log.range.from = report.from;
     of_log.range.until = report.until;
-    let chart =
-        course_part("log-course", "Requests of the log per second", &report.course, &of_log);
+    let title = format!("Requests of the log {}", per(report.course.step_seconds));
+    let chart = course_part("log-course", &title, &report.course, &of_log);
     html! { figure.plot { (chart) } }
+}
+
+/// A step of the chart in words, as the report of `tollgate simulate` has it: `per hour`.
+fn per(step: u64) -> String {
+    match step {
+        0 | 1 => "per second".to_owned(),
+        60 => "per minute".to_owned(),
+        3_600 => "per hour".to_owned(),
+        86_400 => "per day".to_owned(),
+        step => format!("per {}", format::duration(step.saturating_mul(1_000))),
+    }
+}
+
+/// A rule of a report: a link if its page says what was replayed.
+fn simulated(rule_id: &str, report: &SimulationReport) -> Markup {
+    let written = rule_id.strip_suffix(path::CANDIDATE).unwrap_or(rule_id);
+    let is_in_force = report.rules_in_force.iter().any(|known| known == written);
+    if is_in_force {
+        rule(rule_id)
+    } else {
+        html! { span.id { (name(rule_id)) } }
+    }
+}
+
+/// A client of the log. This server may not know it, so the link leads to the search.
+fn logged_client(client: &str) -> Markup {
+    html! { a.id href=(path::client_search(client)) title="Search for this client" { (name(client)) } }
 }
 
 /// The longest delay, if a request was delayed.
@@ -117,7 +146,7 @@ fn by_rule(report: &SimulationReport) -> Markup {
             tbody {
                 @for row in &report.rules {
                     tr {
-                        td.cut { (rule(&row.rule_id)) @if row.is_shadow { " " span.tag { "shadow" } } }
+                        td.cut { (simulated(&row.rule_id, report)) @if row.is_shadow { " " span.tag { "shadow" } } }
                         td.dim.m-hide { (t(&format::quota(&row.quota))) }
                         td.num.m-hide { (format::count(row.applied)) }
                         td.num { (format::count(row.exceeded)) }
@@ -148,13 +177,13 @@ fn by_client(chrome: &Chrome, report: &SimulationReport) -> Markup {
                     @for row in &report.top {
                         tr {
                             td.cut {
-                                (client(&row.client))
+                                (logged_client(&row.client))
                                 @if let Some(path) = &row.path { small.dim.under { (t(path)) } }
                                 @if let Some(agent) = &row.user_agent { small.dim.under { (t(agent)) } }
                             }
                             td.num.m-hide { (format::count(row.requests)) }
                             td.num { (format::count(row.refused)) }
-                            td.cut { @if let Some(rule_id) = &row.rule_id { (rule(rule_id)) } }
+                            td.cut { @if let Some(rule_id) = &row.rule_id { (simulated(rule_id, report)) } }
                             td.dim.m-hide.nowrap { @if let Some(at) = row.first_refused { (moment(at, chrome.now)) } }
                         }
                     }
@@ -163,6 +192,33 @@ fn by_client(chrome: &Chrome, report: &SimulationReport) -> Markup {
         }
     };
     card(&html! { "Most refused" }, None, &table)
+}
+
+fn by_client_in_shadow(report: &SimulationReport) -> Markup {
+    let table = html! {
+        p.dim { "Shadow rules and candidates refuse nothing. These clients were over their limits." }
+        table {
+            thead {
+                tr {
+                    th scope="col" { "Client" }
+                    th scope="col" .num .m-hide { "Requests" }
+                    th scope="col" .num { "Exceeded" }
+                    th scope="col" { "Rule" }
+                }
+            }
+            tbody {
+                @for row in &report.in_shadow {
+                    tr {
+                        td.cut { (logged_client(&row.client)) }
+                        td.num.m-hide { (format::count(row.requests)) }
+                        td.num { (format::count(row.exceeded)) }
+                        td.cut { (simulated(&row.rule_id, report)) (shadow_tag(&row.rule_id)) }
+                    }
+                }
+            }
+        }
+    };
+    card(&html! { "Would be refused if these rules were in force" }, None, &table)
 }
 
 fn algorithms(report: &SimulationReport) -> Markup {
@@ -189,7 +245,7 @@ fn algorithms(report: &SimulationReport) -> Markup {
 fn algorithm(row: &AlgorithmRow, requests: u64) -> Markup {
     html! {
         tr {
-            td { (t(&row.algorithm)) @if row.is_in_use { " " span.tag { "in use" } } }
+            td { (name(&row.algorithm)) @if row.is_in_use { " " span.tag { "in use" } } }
             td.num { (format::count(row.refused)) }
             td.num { (format::part_of(row.refused, requests)) }
             td.num.m-hide { (format::count(row.clients_refused)) }

@@ -280,6 +280,26 @@ fn what_a_viewer_may_not_do_is_not_offered() {
     }
 }
 
+/// Nodes that were gone were shown with the rates of their last second, and files for Envoy could not be compared.
+#[test]
+fn nodes_that_are_silent_or_differ_are_marked() {
+    for sample in rich().into_iter().filter(|it| ["overview", "health"].contains(&it.name)) {
+        let page = read(&sample.page.html(&sample.chrome)).expect("well-formed HTML");
+        let nodes = page.all().into_iter().find(|it| it.attribute("id") == Some("nodes"));
+        let rows = nodes.expect("nodes").named("tr");
+        let row = |name: &str| {
+            let row = rows.iter().find(|row| row.text().contains(name));
+            row.unwrap_or_else(|| panic!("{name}")).text()
+        };
+        let (this, differs, silent) = (row("tg-a"), row("tg-b"), row("tg-c"));
+        assert!(this.contains("reachable") && !this.contains("other limits"), "{this}");
+        assert!(differs.contains("other limits for Envoy than this node"), "{differs}");
+        assert!(differs.contains("1 of 2 servers") && differs.contains("shuts down"), "{differs}");
+        assert!(silent.contains("silent for 4 min") && silent.contains("not known"), "{silent}");
+        assert!(!silent.contains("711"), "its last rate: {silent}");
+    }
+}
+
 #[test]
 fn nothing_is_offered_where_nothing_can_be_changed() {
     for mut sample in rich() {

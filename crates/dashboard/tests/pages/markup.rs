@@ -16,7 +16,7 @@ pub(crate) enum Node {
     Text(String),
 }
 
-const VOID: [&str; 7] = ["input", "meta", "link", "br", "hr", "img", "col"];
+const VOID: [&str; 8] = ["input", "meta", "link", "br", "hr", "img", "col", "wbr"];
 
 impl Element {
     pub(crate) fn attribute(&self, name: &str) -> Option<&str> {

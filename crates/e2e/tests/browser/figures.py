@@ -55,7 +55,7 @@ def overview(browser, page, server, rounds):
         server.check(checks)
         if number == 0:
             # The first requests replace the sentence that there were none.
-            page.wait_for_function(f"({SUMS})() !== null")
+            page.wait_for_function(f"() => ({SUMS})() !== null")
             page.evaluate(SHIFTS)
         metrics = server.metrics()
         page.wait_for_function(f"sums => JSON.stringify(({SUMS})()) === sums", arg=json.dumps(metrics, separators=(",", ":")))

@@ -1,6 +1,7 @@
 """Opens every page that shows texts of others. They call `pwned()`, which fails the test, as do dialogs and violations of the
 content security policy: a page that relies on the policy alone is not safe either."""
 
+import json
 from urllib.parse import quote, urlencode
 
 from appearance import assert_fits
@@ -64,13 +65,15 @@ def stream(browser, page, facts):
 def preview(browser, page, text):
     """What a person pastes comes back in findings and differences."""
     browser.open(page, "/ui/rules/r?edit=yaml")
-    page.get_by_label("The rule in YAML").fill(f"rule_id: r\nname: {text}\n")
+    yaml = page.get_by_label("The rule in YAML")
+    yaml.fill(f"rule_id: r\nname: {text}\n")
     expect(page.locator("#findings")).to_contain_text("line")
+    yaml.fill(f"rule_id: r\nname: {json.dumps('other ' + text)}\nlimit: 5\nwindow: 1m\nidentifier_type: ip\n")
+    expect(page.locator("#difference")).to_contain_text("pwned")
     field = "/ui/rules/r"
     browser.open(page, field)
     page.get_by_role("textbox", name="Limit · required").fill(text)
     expect(page.locator("#findings")).to_contain_text("whole number")
-    expect(page.locator("#difference")).to_contain_text("pwned")
     browser.assert_clean("a preview")
     say("no text runs in a preview")
 

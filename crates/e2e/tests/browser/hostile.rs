@@ -7,7 +7,7 @@ use crate::script::run;
 use crate::shop::{self, check_all, write};
 
 /// Markup that calls a function of the test if it runs, quotes, marks of direction, and a word without an end.
-const HOSTILE: &str = "\"'><script>pwned()</script><img src=x onerror=pwned()><svg onload=pwned()>\u{202e}\u{200b}\u{2066}&lt;</textarea></title></script>`${pwned()}`javascript:pwned()//xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+pub(crate) const HOSTILE: &str = "\"'><script>pwned()</script><img src=x onerror=pwned()><svg onload=pwned()>\u{202e}\u{200b}\u{2066}&lt;</textarea></title></script>`${pwned()}`javascript:pwned()//xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 
 #[test]
 fn texts_of_others_never_run() {

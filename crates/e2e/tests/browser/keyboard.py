@@ -1,4 +1,6 @@
-"""Uses pages without a mouse: charts, menus, the search, and where the focus is."""
+"""Uses pages without a mouse: charts, menus, the search, and where the focus is. Charts are read with a mouse too."""
+
+import re
 
 from chromium import expect, run, say
 
@@ -50,10 +52,42 @@ def chart(browser, page):
         if "refused0" not in tip.text_content().replace(" ", "") and "no data" not in tip.text_content():
             break
         page.keyboard.press("ArrowLeft")
+    # And which rule refused most: of this traffic that of the sign-in, of one client.
+    expect(tip).to_contain_text("% of refusals")
+    expect(announced).to_contain_text("% of refusals")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1, name="Audit")).to_be_visible()
     expect(page.locator("table.decisions tbody tr").first).to_contain_text("refused")
     say("a point leads to its refusals")
+
+
+def hover(browser, page):
+    """The mouse over a chart shows the figures of the point below it."""
+    browser.open(page, "/?range=15m")
+    svg = page.locator("#course svg.chart:visible")
+    tip = page.locator("figure.plot").first.locator(".tip")
+    box = svg.bounding_box()
+    left, _, right, _ = (float(it) for it in svg.get_attribute("data-plot").split())
+    scale = box["width"] / float(svg.get_attribute("viewBox").split()[2])
+    height = box["y"] + box["height"] / 2
+    seen = []
+    for part in (0.02, 0.5):
+        page.mouse.move(box["x"] + (left + (right - left) * part) * scale, height)
+        expect(tip).to_be_visible()
+        seen.append(tip.text_content())
+    # There was no traffic then.
+    assert all("no data" in it and "allowed" in it and "refused" in it for it in seen), seen
+    assert seen[0][:5] < seen[1][:5], seen
+    # Where the traffic is, there are figures.
+    for step in range(200):
+        page.mouse.move(box["x"] + (right - (right - left) * step / 400) * scale, height)
+        text = tip.text_content()
+        if "no data" not in text and not text.endswith("refused0"):
+            break
+    assert re.search(r"allowed[\d.,]*[1-9]", text) and "% of refusals" in text, text
+    page.mouse.move(box["x"], box["y"] - 40)
+    expect(tip).to_be_hidden()
+    say("a chart is read with the mouse")
 
 
 def drag(browser, page):
@@ -102,17 +136,24 @@ def override(browser, page):
     """A form in a menu: opened, filled and sent by keyboard."""
     browser.open(page, "/ui/client?type=user_id&value=u_8103")
     page.locator("summary").filter(has_text="Override").press("Enter")
-    page.get_by_role("textbox", name="Times the limit").fill("")
-    limit = page.get_by_role("textbox", name="Limit", exact=True)
+    limit = page.locator("details[open] input[name=limit]")
     limit.fill("77")
     limit.press("Enter")
     expect(page.get_by_role("row").filter(has_text="limit 77")).to_be_visible()
     say("an override is made by keyboard")
+    browser.open(page, "/ui/client?type=ip&value=203.0.113.12")
+    # The name says which of the limits it is.
+    page.get_by_role("button", name="Double for 4 h under api_burst").press("Enter")
+    limit = page.locator("ul.limits li").filter(has=page.get_by_role("link", name="api_burst"))
+    expect(limit).to_contain_text("override, ends in")
+    expect(limit).to_contain_text("20 / 1 s")
+    say("a limit is doubled by one click")
 
 
 def keyboard(browser, facts):
     page = browser.page(facts["admin"])
     chart(browser, page)
+    hover(browser, page)
     drag(browser, page)
     for path, least in [("/", 20), ("/ui/rules/login", 25), ("/ui/client?type=user_id&value=ann", 15)]:
         focus(browser, page, path, least)

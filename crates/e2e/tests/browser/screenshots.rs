@@ -1,9 +1,11 @@
-//! The pictures of the documents: `UPDATE_SCREENSHOTS=1` takes them anew, from some minutes of real traffic.
+//! The pictures of the documents. They are taken in every run, from some seconds of traffic; `UPDATE_SCREENSHOTS=1` takes
+//! those that documents show, from some minutes.
 
 use std::collections::BTreeSet;
 use std::env;
 use std::f64::consts::TAU;
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -18,15 +20,21 @@ use crate::shop::{self, check, check_all, write};
 
 /// The largest picture in bytes.
 const MAX_BYTES: usize = 200_000;
-/// How many batches of requests are sent before the pictures are taken, and how far apart.
+/// How many batches of requests are sent before the pictures are taken.
 const BATCHES: usize = 960;
+/// How far apart they are for the documents, and in other runs.
 const BATCH_INTERVAL: Duration = Duration::from_millis(250);
+const SHORT_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The pictures that README and documents show are there, small, and no others are.
 #[test]
 fn screenshots_of_the_documents_are_there_and_small() {
+    let folder = tempfile::tempdir().expect("a folder");
     if env::var_os("UPDATE_SCREENSHOTS").is_some() {
-        take();
+        take(&root().join("docs/images"), BATCH_INTERVAL);
+    } else {
+        take(folder.path(), SHORT_INTERVAL);
+        assert_eq!(pictures_in(folder.path()), pictures_in(&root().join("docs/images")));
     }
     let mut shown = BTreeSet::new();
     for (document, before) in [("README.md", "docs/images/"), ("docs/dashboard.md", "images/")] {
@@ -38,9 +46,7 @@ fn screenshots_of_the_documents_are_there_and_small() {
         assert!(!names.is_empty(), "{document} shows no picture");
         shown.extend(names);
     }
-    let files = fs::read_dir(root().join("docs/images")).expect("the pictures").flatten();
-    let files: BTreeSet<String> =
-        files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+    let files = pictures_in(&root().join("docs/images"));
     assert_eq!(files, shown, "pictures that are there, and those that documents show");
     for name in files {
         let picture = fs::read(root().join("docs/images").join(&name)).expect("a picture");
@@ -49,28 +55,35 @@ fn screenshots_of_the_documents_are_there_and_small() {
     }
 }
 
-/// Sends four minutes of requests to a shop, and takes the pictures while they go on.
-fn take() {
+fn pictures_in(folder: &Path) -> BTreeSet<String> {
+    let files = fs::read_dir(folder).expect("the pictures").flatten();
+    files.map(|file| file.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Sends requests to a shop, and takes the pictures while they go on.
+fn take(folder: &Path, interval: Duration) {
     let server = shop::open();
     let watch = Stopwatch::start();
     for batch in 0..BATCHES {
-        send(&server, batch, &watch);
+        send(&server, batch, interval * u32::try_from(batch).expect("few"), &watch);
     }
+    let begun = watch.elapsed();
     let last = |is_over: &AtomicBool| {
         let mut batch = BATCHES;
         while !is_over.load(Ordering::Relaxed) {
-            send(&server, batch, &watch);
+            let due = begun + BATCH_INTERVAL * u32::try_from(batch - BATCHES).expect("few");
+            send(&server, batch, due, &watch);
             batch += 1;
         }
     };
-    let seconds = BATCHES as u64 * u64::try_from(BATCH_INTERVAL.as_millis()).expect("few") / 1_000;
-    let facts = json!({"folder": root().join("docs/images"), "seconds": seconds});
+    let seconds = begun.as_secs().max(10);
+    let log = root().join("examples/access.log");
+    let facts = json!({"folder": folder, "seconds": seconds, "log": log});
     tollgate_e2e::beside(1, last, || run("screenshots.py", &server, &facts));
 }
 
 /// Sends the requests of a batch when it is due.
-fn send(server: &Server, batch: usize, watch: &Stopwatch) {
-    let due = BATCH_INTERVAL * u32::try_from(batch).expect("few");
+fn send(server: &Server, batch: usize, due: Duration, watch: &Stopwatch) {
     thread::sleep(due.saturating_sub(watch.elapsed()));
     if batch == BATCHES / 2 {
         let mut rule = server.get_as_admin("/api/v1/rules/login").json();

@@ -18,13 +18,22 @@ pub(crate) fn run_in(script: &str, server: &Server, facts: &Value, variables: &[
     let mut all = json!({"base": server.url(""), "admin": ADMIN_TOKEN});
     let facts = facts.as_object().expect("an object").clone();
     all.as_object_mut().expect("an object").extend(facts);
+    start(script, &all, variables);
+}
+
+/// Runs a script that needs no server.
+pub(crate) fn run_alone(script: &str, facts: &Value) {
+    start(script, facts, &[]);
+}
+
+fn start(script: &str, facts: &Value, variables: &[(&str, &str)]) {
     // A missing browser is a panic that says what to do.
     drop(chromium());
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = python();
     command
         .arg(root().join("crates/e2e/tests/browser").join(script))
-        .arg(all.to_string())
+        .arg(facts.to_string())
         .env("PYTHONDONTWRITEBYTECODE", "1")
         // The profile of the browser, its caches and settings.
         .envs(["TMPDIR", "HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"].map(|it| (it, folder.path())))

@@ -20,6 +20,25 @@ def choose(page, name, text):
     page.get_by_label("Access log").set_input_files({"name": name, "mimeType": "text/plain", "buffer": text.encode()})
 
 
+def dropped(page, name, text):
+    """A file that is dragged onto the field, as people do."""
+    field = page.locator("[data-drop]")
+    files = page.evaluate_handle(
+        """([name, text]) => {
+          const transfer = new DataTransfer();
+          transfer.items.add(new File([text], name, { type: 'text/plain' }));
+          return transfer;
+        }""",
+        [name, text],
+    )
+    field.dispatch_event("dragover", {"dataTransfer": files})
+    expect(field).to_have_attribute("data-over", "")
+    field.dispatch_event("drop", {"dataTransfer": files})
+    expect(field).not_to_have_attribute("data-over", "")
+    names = page.get_by_label("Access log").evaluate("input => [...input.files].map(file => file.name)")
+    assert names == [name], names
+
+
 def simulate(browser, facts):
     page = browser.page(facts["admin"])
     browser.open(page, "/ui/rules")
@@ -50,10 +69,11 @@ def edited(page, report):
     text.fill(whole.replace("limit: 10", "limit: 25"))
     # Rules that are edited are those to try.
     expect(page.get_by_label("as edited below")).to_be_checked()
-    choose(page, "access.log", log())
+    dropped(page, "dropped.log", log())
     page.get_by_role("button", name="Simulate").click()
     expect(report).to_contain_text("14.7 %")
-    say("edited rules are tried")
+    expect(report).to_contain_text("dropped.log")
+    say("edited rules are tried on a file that was dropped")
 
 
 run(simulate)

@@ -58,3 +58,13 @@ fn a_server_with_open_pages_ends_at_once() {
     stream.read_until(b"event: fragment");
     server.stop();
 }
+
+/// They were rendered again for as long as the browser held the connection.
+#[test]
+fn a_stream_of_a_page_without_moving_parts_ends() {
+    let server = Server::start(&Setup::default());
+    let browser = Browser::admin(&server);
+    for page in ["/ui/simulate", "/ui/try", "/ui/lists"] {
+        browser.stream(page).read_until(b"event: end");
+    }
+}

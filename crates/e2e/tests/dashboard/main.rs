@@ -2,12 +2,19 @@
 
 mod browser;
 mod candidate;
+mod clients;
 mod events;
+mod figures;
+mod fleet;
+mod fleet_tail;
 mod forms;
+mod health;
 mod hostile;
+mod page_costs;
 mod pages;
 mod protection;
 mod roles;
 mod rules;
 mod sessions;
 mod simulate;
+mod try_request;

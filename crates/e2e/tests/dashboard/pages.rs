@@ -246,3 +246,60 @@ fn the_tail_shows_refusals_as_they_happen() {
     assert!(!shown(&mut browser, "/ui/live?outcome=throttled"));
     assert!(!shown(&mut browser, "/ui/live?endpoint=%2Fother"));
 }
+
+#[test]
+fn the_audit_log_takes_times_as_people_type_them() {
+    let server = start();
+    let mut browser = Browser::admin(&server);
+    let page = browser.get("/ui/audit?since=10m&until=0%3A00").text();
+    assert!(page.contains("value=\"10m\""), "what was typed stays: {page}");
+    let shows = |browser: &mut Browser<'_>, since: &str| {
+        let page = browser.get(&format!("/ui/audit?since={since}"));
+        assert_eq!(page.status, 200, "{page:?}");
+        page.text().contains("href=\"/ui/rules/login\"")
+    };
+    for since in
+        ["10m", "2h", "2020-11-18", "2020-11-18+21:00", "2020-11-18T20:50", "2020-11-18T20:50:00Z"]
+    {
+        assert!(shows(&mut browser, since), "{since}");
+    }
+    assert!(!shows(&mut browser, "2999-01-01"));
+    let wrong = browser.get("/ui/audit?since=yesterday").text();
+    assert!(wrong.contains("Since is no time: write a time of UTC like 21:00"), "{wrong}");
+    let listed = browser.get("/ui/audit?log=decisions&since=10m").text();
+    assert!(listed.contains("No decisions that fit"), "{listed}");
+    assert!(!listed.contains("2030-12-01"), "{listed}");
+}
+
+#[test]
+fn a_new_token_has_no_role_until_one_is_chosen() {
+    let server = start();
+    let mut browser = Browser::admin(&server);
+    let page = browser.get("/ui/keys").text();
+    let select = page.split("<select name=\"role\"").nth(1).expect("a choice");
+    let (tag, options) = select.split_once('>').expect("a tag");
+    assert!(tag.contains("required"), "{tag}");
+    assert!(options.starts_with("<option value=\"\" selected"), "{options}");
+    let refused = browser.post("/ui/tokens/create", &[("name", "x"), ("role", "")]);
+    assert!(refused.status >= 400, "{refused:?}");
+    let tokens = server.get_as_admin("/api/v1/tokens").json();
+    assert!(!tokens.to_string().contains("\"name\":\"x\""), "{tokens}");
+}
+
+#[test]
+fn long_names_are_broken_between_their_words() {
+    let server = start();
+    put_rule(
+        &server,
+        r#"{"rule_id":"default_per_api_key","limit":2,"window":"1h","identifier_type":"api_key",
+            "applies_to":{"endpoints":["/login","/api/login"]}}"#,
+    );
+    let mut browser = Browser::admin(&server);
+    let list = browser.get("/ui/rules").text();
+    assert!(list.contains("default_<wbr>per_<wbr>api_<wbr>key"), "{list}");
+    // The hint of the field says one a line, so it shows one a line.
+    let page = browser.get("/ui/rules/default_per_api_key").text();
+    let field = page.split("name=\"endpoints\"").nth(1).expect("a field");
+    let text = field.split_once('>').and_then(|(_, rest)| rest.split('<').next()).expect("a text");
+    assert_eq!(text, "/login\n/api/login");
+}

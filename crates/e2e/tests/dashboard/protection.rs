@@ -33,21 +33,56 @@ fn every_page_has_the_fields_that_protect_it() {
     }
 }
 
+/// Everybody may send this form: a hundred megabytes of them once waited for their last bytes.
+#[test]
+fn the_sign_in_reads_short_forms_only() {
+    let server = Server::start(&Setup::default());
+    let mut browser = Browser::new(&server);
+    assert_eq!(browser.sign_in(&"x".repeat(10_000)).status, 401);
+    assert_eq!(browser.sign_in(&"x".repeat(20_000)).status, 413);
+}
+
+#[test]
+fn pages_count_as_reads_of_their_token() {
+    let settings = "limits: {admin_reads_per_minute: 12}";
+    let server = Server::start(&Setup { settings, ..Setup::default() });
+    let mut browser = Browser::admin(&server);
+    let statuses: Vec<u16> = (0..12).map(|_| browser.get("/ui/rules").status).collect();
+    assert_eq!((statuses[0], statuses[11]), (200, 429), "{statuses:?}");
+}
+
 #[test]
 fn a_page_cannot_rebind_its_name_to_the_dashboard() {
-    let settings = "hosts: [tollgate.internal]\nadmin: 127.0.0.1:0";
-    let server = Server::start(&Setup { settings, ..Setup::default() });
-    let admin = server.admin_address.expect("a separate listener");
-    let ask = |host: &str| {
-        let request = format!("GET /ui/sign-in HTTP/1.1\r\nHost: {host}\r\n\r\n");
-        Connection::open(admin).ask(request.as_bytes())
+    for settings in [
+        "admin: 127.0.0.1:0",
+        "admin: 127.0.0.1:0\ncheck_auth: token",
+        // One listener for checks and pages.
+        "check_auth: none",
+        "check_auth: token",
+    ] {
+        cannot_rebind(settings);
+    }
+}
+
+fn cannot_rebind(settings: &str) {
+    let settings = format!("hosts: [tollgate.internal]\n{settings}");
+    let token = [("TOLLGATE_CHECK_TOKEN", "caller-correct-horse-battery")];
+    // Where no caller needs a token, the server refuses to have one.
+    let environment = if settings.contains("check_auth: token") { &token[..] } else { &[] };
+    let server = Server::start(&Setup { settings: &settings, environment, ..Setup::default() });
+    let address = server.admin_address.unwrap_or(server.address);
+    let ask_for = |path: &str, host: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        Connection::open(address).ask(request.as_bytes())
     };
+    let ask = |host: &str| ask_for("/ui/sign-in", host);
     for host in ["127.0.0.1", "localhost:8082", "[::1]", "TOLLGATE.internal:80"] {
-        assert_eq!(ask(host).status, 200, "{host}");
+        assert_eq!(ask(host).status, 200, "{host}: {settings}");
     }
     for host in ["evil.example", "localhost.evil.example"] {
         let refused = ask(host);
-        assert_eq!(refused.status, 421, "{host}");
+        assert_eq!(refused.status, 421, "{host}: {settings}");
+        assert_eq!(ask_for("/", host).status, 421, "{host}: {settings}");
         assert!(refused.text().contains("setting hosts"), "it says what to do: {refused:?}");
     }
 }

@@ -167,3 +167,66 @@ fn a_tenant_sees_and_changes_its_own_on_every_page() {
     let deleted = browser.post("/ui/rules/acme.own/delete", &[]);
     assert_eq!(deleted.status, 303, "{deleted:?}");
 }
+
+/// Checks a request of a user of tenant acme twice, so that the second is refused.
+fn refuse(server: &Server, user: &str, endpoint: &str) -> String {
+    let body = format!(
+        r#"{{"identifiers":{{"user_id":"{user}","tenant":"acme"}},"endpoint":"{endpoint}"}}"#
+    );
+    let answers: Vec<_> =
+        (0..4).map(|_| server.ask("POST", CHECK, &[JSON], &body).json()).collect();
+    let refused = answers.iter().find(|it| it["allowed"] == false);
+    refused.expect("a refusal")["decision_id"].as_str().expect("an id").to_owned()
+}
+
+#[test]
+fn a_tenant_reads_its_decisions_as_far_as_its_own_rules_go() {
+    let server = start();
+    put_rule(
+        &server,
+        r#"{"rule_id":"secret_of_operators","limit":0,"window":"1h","identifier_type":"user_id","applies_to":{"endpoints":["/hidden"]}}"#,
+    );
+    let (_, secret) = token(&server, r#"{"role":"tenant-admin","tenant":"acme"}"#);
+    let (_, other) = token(&server, r#"{"role":"tenant-admin","tenant":"globex"}"#);
+    let by_own = refuse(&server, "ann", "/orders");
+    let by_operators = refuse(&server, "bob", "/hidden");
+    let log = "/api/v1/audit/decisions?limit=1000";
+    until("both are in the log", || {
+        let text = server.get_as_admin(log).text();
+        (text.contains(&by_own) && text.contains(&by_operators)).then_some(())
+    });
+    let mut browser = Browser::signed_in(&server, &secret);
+    let list = browser.get("/ui/audit?log=decisions").text();
+    assert!(list.contains(&format!("/ui/decisions/{by_own}")), "rows lead somewhere: {list}");
+    assert!(!list.contains("secret_of_operators") && !list.contains("/ui/client"), "{list}");
+    let own = browser.get(&format!("/ui/decisions/{by_own}"));
+    assert_eq!(own.status, 200, "{own:?}");
+    assert!(own.text().contains("rule acme_api was exceeded"), "{own:?}");
+    let foreign = browser.get(&format!("/ui/decisions/{by_operators}"));
+    assert_eq!(foreign.status, 200, "{foreign:?}");
+    let text = foreign.text();
+    assert!(text.contains("a rule of the operators was exceeded"), "{text}");
+    for page in [own.text(), text] {
+        for hidden in ["secret_of_operators", "login", "default_per", "/ui/try", "/ui/client"] {
+            assert!(!page.contains(hidden), "{hidden}: {page}");
+        }
+    }
+    let mut others = Browser::signed_in(&server, &other);
+    for id in [&by_own, &by_operators] {
+        assert_eq!(others.get(&format!("/ui/decisions/{id}")).status, 404, "{id}");
+    }
+    let listed = others.get("/ui/rules").text();
+    assert!(listed.contains("globex_api"), "{listed}");
+}
+
+#[test]
+fn a_tenant_without_rules_reads_that_operators_have_some() {
+    let server = start();
+    let (_, secret) = token(&server, r#"{"role":"tenant-admin","tenant":"initech"}"#);
+    let page = Browser::signed_in(&server, &secret).get("/ui/rules").text();
+    assert!(page.contains("Rules of operators apply to initech too"), "{page}");
+    assert!(!page.contains("Every request passes"), "{page}");
+    let (_, secret) = token(&server, r#"{"role":"viewer"}"#);
+    let page = Browser::signed_in(&server, &secret).get("/ui/rules?q=nothing").text();
+    assert!(page.contains("No rule fits"), "{page}");
+}

@@ -43,6 +43,8 @@ fn log() -> String {
 /// The text of a page without its tags, so that figures stand in the order in which they are read.
 fn words(page: &Answer) -> String {
     let text = page.text();
+    // Where a name may be broken, nothing is read.
+    let text = text.replace("<wbr>", "");
     let (_, report) = text.split_once("id=\"report\"").unwrap_or(("", &text));
     let mut words = String::new();
     let mut rest = report;
@@ -115,6 +117,8 @@ fn edited_rules_are_tried_and_problems_have_their_line() {
         "rules: [{rule_id: a, limit: 25, window: 1m, identifier_type: ip, candidate: {limit: 20}}]";
     let page = browser.upload(PAGE, &with_format(tried), ("a.log", log().as_bytes()));
     assert!(words(&page).contains("a~candidate shadow 20 / 1 min · ip"), "{}", words(&page));
+    let hit = "192.0.2.1 30 5 a~candidate candidate";
+    assert!(words(&page).contains(hit), "whom the candidate would refuse: {}", words(&page));
     let none = browser.upload(PAGE, &with_format("rules: []\n"), ("a.log", log().as_bytes()));
     assert_eq!(none.status, 200, "{none:?}");
     assert!(words(&none).contains("34 requests matched no rule"), "{}", words(&none));
@@ -305,4 +309,32 @@ fn hold(server: &Server, browser: &mut Browser<'_>, log: &str) -> Connection {
         let other = browser.upload(PAGE, IN_FORCE, ("a.log", log.as_bytes()));
         (other.status == 429).then_some(connection)
     })
+}
+
+#[test]
+fn only_rules_in_force_are_links_clients_are_searched_for_and_the_chart_says_its_unit() {
+    let server = start("");
+    let mut browser = Browser::admin(&server);
+    let document =
+        "rules:\n  - {rule_id: edited_rule, limit: 10, window: 1m, identifier_type: ip}\n";
+    let edited = [("format", "auto"), ("policy", "edited"), ("document", document)];
+    let day = |day: u32, hour: u32| {
+        format!(
+            "192.0.2.1 - - [{day}/Nov/2026:{hour:02}:00:00 +0000] \"GET /items HTTP/1.1\" 200 5\n"
+        )
+    };
+    let days: String = (14..17).flat_map(|it| (0..24).map(move |hour| day(it, hour))).collect();
+    let page = browser.upload(PAGE, &edited, ("access.log", days.as_bytes())).text();
+    assert!(page.contains("edited_<wbr>rule"), "{page}");
+    assert!(!page.contains("href=\"/ui/rules/edited_rule\""), "{page}");
+    assert!(page.contains("requests per hour"), "{page}");
+    assert!(!page.contains("requests per second"), "{page}");
+    let page = browser.upload(PAGE, IN_FORCE, ("access.log", log().as_bytes())).text();
+    assert!(page.contains("href=\"/ui/rules/per_ip\""), "{page}");
+    assert!(page.contains("href=\"/ui/clients?q=192.0.2.1\""), "a client is searched for: {page}");
+    let document = "rules:\n  - {rule_id: per_ip, limit: 10, window: 1m, identifier_type: ip}\n";
+    let edited = [("format", "auto"), ("policy", "edited"), ("document", document)];
+    let page = browser.upload(PAGE, &edited, ("access.log", log().as_bytes())).text();
+    assert!(page.contains("per_<wbr>ip"), "{page}");
+    assert!(!page.contains("href=\"/ui/rules/per_ip\""), "another rule has that name: {page}");
 }

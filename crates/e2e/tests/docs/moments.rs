@@ -1,16 +1,19 @@
-//! What may differ between two runs of a session: times, durations, and ids of decisions.
+//! What may differ between two runs of a session: times, durations, names of nodes and ids of decisions.
 
 const UNITS: [&str; 4] = ["ms", "s", "min", "h"];
 /// What stands before a number of seconds that has no unit.
 const COUNTDOWNS: [&str; 4] =
     ["\"retry_after\":", "retry-after: ", ";t=", "\"durationUntilReset\":\""];
 
+/// What stands before the name of a node, which is another after every start.
+const NODES: [&str; 2] = ["by node ", "\"node\":\""];
+
 /// The text without times, durations and ids, and with columns joined, since their widths vary.
 pub(crate) fn without_moments(text: &str) -> String {
     text.lines().map(|line| without_spans(&without_points(line)) + "\n").collect()
 }
 
-/// Leaves out dates, seconds since 1970, seconds that are counted down, and ids of decisions.
+/// Leaves out dates, seconds since 1970, seconds that are counted down, names of nodes and ids of decisions.
 fn without_points(line: &str) -> String {
     if line.starts_with("date: ") {
         return "date: #".to_owned();
@@ -19,8 +22,10 @@ fn without_points(line: &str) -> String {
     let mut rest = line;
     while let Some(next) = rest.chars().next() {
         let is_countdown = COUNTDOWNS.iter().any(|before| kept.ends_with(before));
+        let is_node = NODES.iter().any(|before| kept.ends_with(before));
         let digits = leading(rest, |c| c.is_ascii_digit());
         let point = match digits {
+            _ if is_node => leading(rest, |c| c.is_ascii_hexdigit()),
             4 if is_date(rest) => "0000-00-00 00:00:00".len(),
             1.. if digits >= 10 || is_countdown => digits,
             0 => decision_id(rest).unwrap_or(0),
@@ -76,6 +81,8 @@ fn only_what_changes_by_itself_is_left_out() {
         (r#"ratelimit: "a";r=4;t=60, "b";r=49;t=1"#, r##"ratelimit: "a";r=4;t=#, "b";r=49;t=#"##),
         ("retry-after: 60", "retry-after: #"),
         (r#"{"durationUntilReset":"43s"}"#, r##"{"durationUntilReset":"#s"}"##),
+        (r#"{"node":"461dafb4","limit":4}"#, r##"{"node":"#","limit":4}"##),
+        ("decided by node deadbeef", "decided by node #"),
         ("date: Sun, 15 Nov 2026 06:12:44 GMT", "date: #"),
         ("full again 2026-11-15 06:13:45 UTC", "full again # UTC"),
         ("at 2026-11-15T06:13:45Z", "at #Z"),

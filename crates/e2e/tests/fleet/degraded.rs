@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
 use tollgate_testbed::{Fault, FaultProxy, Postgres, Redis};
 
 use crate::load::{Load, Question, Sighting, Verdict};
 use crate::nodes;
 use tollgate_e2e::server::Server;
+use tollgate_e2e::until;
 
 const NODES: usize = 2;
 const LIMIT: usize = 40;
@@ -117,10 +117,14 @@ fn check_figures(node: &Server, server: &str, is_up: bool) {
     assert_eq!(figure("up") > 0.5, is_up);
     assert!(is_up || figure("breaker_opened_total") > 0.5, "it is known how often that happened");
     assert!(figure("clock_drift_seconds").abs() < 1.0, "one machine has one clock");
-    let ready = node.get("/health/ready");
-    assert_eq!(ready.status, 200, "a node decides without its store too: {ready:?}");
-    let store = &ready.json()["store"][0];
-    assert_eq!((&store["server"], &store["answers"]), (&server.into(), &Value::Bool(is_up)));
+    // A single late call, as on a busy machine, is a failure until the next one.
+    until("what /health/ready says of the store", || {
+        let ready = node.get("/health/ready");
+        assert_eq!(ready.status, 200, "a node decides without its store too: {ready:?}");
+        let store = &ready.json()["store"][0];
+        assert_eq!(store["server"], server);
+        (store["answers"] == is_up).then_some(())
+    });
 }
 
 /// There is one log line when the circuit breaker opens, one when it closes, and none but that of the start besides,
@@ -134,7 +138,9 @@ fn check_log(node: &Server, server: &str) {
     assert!((1..=3).contains(&opened), "{log}");
     assert!((opened as f64 - openings).abs() < 0.5 && back == opened, "{openings}: {log}");
     let at_start = lines(" started ") + lines("the fleet has no secret");
-    assert_eq!(log.lines().count(), opened + back + at_start, "{log}");
+    // A store that forgets may be noticed; connecting takes long while PostgreSQL recovers.
+    let besides = lines("the store lost its data") + lines("time to acquire exceeded");
+    assert_eq!(log.lines().count(), opened + back + at_start + besides, "{log}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::thread;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::json;
+use serde_json::{Value, json};
 use tollgate_e2e::client::Answer;
 use tollgate_e2e::server::{JSON, Server, Setup, bearer_admin};
 use tollgate_e2e::until;
@@ -41,11 +41,35 @@ fn unknown(answer: &Answer) -> String {
 }
 
 /// What a node says of a decision of another, as soon as both listen.
-fn explained(node: &Server, path: &str) -> serde_json::Value {
+fn explained(node: &Server, path: &str) -> Value {
     until("an explanation", || {
         let answer = node.get_as_admin(path);
         (answer.status == 200).then(|| answer.json())
     })
+}
+
+/// It looked as if the other rules did not apply.
+#[test]
+fn a_refusal_from_the_deny_cache_says_that_other_rules_were_not_looked_at() {
+    let redis = Redis::start();
+    let url = redis.url();
+    let rule = |id: &str, limit: u32| {
+        format!("{{rule_id: {id}, limit: {limit}, window: 300d, identifier_type: user_id}}")
+    };
+    let rules = format!("rules: [{}, {}]", rule("small", 1), rule("large", 9));
+    let (rules, arguments) = (Some(rules.as_str()), ["--store", url.as_str()]);
+    let setup = Setup { rules, arguments: &arguments, environment: &[SECRET], ..Setup::default() };
+    let node = Server::start(&setup);
+    assert_eq!(node.check(ALICE)["allowed"], true);
+    let first = node.get_as_admin(&refused(&node)).json();
+    assert_eq!(first["because"], "rule small was exceeded and binds", "{first}");
+    assert_eq!(first["rules"].as_array().map(Vec::len), Some(2), "{first}");
+    let cached = until("a refusal from the deny cache", || {
+        let told = node.get_as_admin(&refused(&node)).json();
+        (told["rules"].as_array().map(Vec::len) == Some(1)).then_some(told)
+    });
+    let because = cached["because"].as_str().expect("a reason");
+    assert!(because.contains("; another rule was not looked at, since this node"), "{because}");
 }
 
 #[test]
@@ -82,17 +106,26 @@ fn a_refusal_is_explained_by_other_nodes_from_the_log_when_its_node_is_gone() {
     unknown(&b.get_as_admin(&path.replace("-r", "-r9")));
 }
 
+/// The explanation by the node that decided, once it has recorded the request.
+fn recorded(node: &Server, path: &str) -> Value {
+    until("the identifiers of the request", || {
+        let explained = node.get_as_admin(path).json();
+        explained["identifiers"].is_object().then_some(explained)
+    })
+}
+
 #[test]
 fn a_refusal_is_explained_by_the_node_that_made_it_while_it_remembers() {
     let (redis, cluster, postgres) = (Redis::start(), RedisCluster::start(3, 0), Postgres::start());
     for store in [redis.url(), cluster_url(&cluster), postgres.url()] {
         let [a, b] = [(); 2].map(|()| node(&store, "{decisions_kept: 64}", &[SECRET]));
         let path = refused(&a);
-        let here = a.get_as_admin(&path).json();
+        let here = recorded(&a, &path);
         assert_eq!(here["rules"].as_array().map(Vec::len), Some(1), "{here}");
         assert_eq!(explained(&b, &path), here, "{store}");
         let later = refused(&b);
-        assert_eq!(explained(&a, &later), b.get_as_admin(&later).json(), "{store}");
+        let there = recorded(&b, &later);
+        assert_eq!(explained(&a, &later), there, "{store}");
         (0..64).for_each(|_| drop(refused(&a)));
         let detail = unknown(&b.get_as_admin(&path));
         assert!(detail.contains("does not know it any more"), "{store}: {detail}");
@@ -122,9 +155,10 @@ fn a_long_explanation_arrives_whole() {
         let setup = Setup { rules, settings, arguments, environment: &[SECRET] };
         let [a, b] = [(); 2].map(|()| Server::start(&setup));
         let path = refused(&a);
+        let here = recorded(&a, &path);
         let there = explained(&b, &path);
         assert!(there.to_string().len() > 20_000, "{}", there.to_string().len());
-        assert_eq!(there, a.get_as_admin(&path).json());
+        assert_eq!(there, here);
     }
 }
 

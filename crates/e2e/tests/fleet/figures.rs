@@ -1,8 +1,12 @@
 //! The figures of a fleet: every node knows the others, and adds their requests up.
 
 use std::collections::HashMap;
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tollgate_e2e::server::{Server, Setup};
 use tollgate_e2e::until;
 use tollgate_testbed::{Postgres, Redis};
@@ -50,6 +54,100 @@ fn names(list: &Value) -> Vec<(String, u64)> {
         (name, it["count"].as_u64().expect("a count"))
     };
     list["top"].as_array().expect("a list").iter().map(entry).collect()
+}
+
+/// Nodes count the revisions of their files separately: 1 here and 1 there said nothing about what is in them.
+#[test]
+fn nodes_with_other_rules_files_have_other_digests() {
+    let redis = Redis::start();
+    let fleet = [node(&redis.url(), &[SECRET]), node(&redis.url(), &[SECRET])];
+    until_all_know(&fleet, 2);
+    let digests = |at: &Server| -> Vec<Value> {
+        nodes(at).iter().map(|node| node["rules_file_sha256"].clone()).collect()
+    };
+    let [first, second] = digests(&fleet[0]).try_into().expect("two nodes");
+    assert_eq!(first, second, "the same file");
+    let digest = first.as_str().expect("a digest").to_owned();
+    assert_eq!(digest, sha256_of(RULES));
+    let info = format!("tollgate_rules_file_info{{sha256=\"{digest}\"}}");
+    assert!(fleet[1].figure(&info) > 0.0);
+
+    let changed = RULES.replace("limit: 3", "limit: 4");
+    fs::write(fleet[1].rules_file(), &changed).expect("written");
+    until("another digest on both nodes", || {
+        let known = [digests(&fleet[0]), digests(&fleet[1])].concat();
+        let ours = known.iter().filter(|it| **it == *digest).count();
+        let theirs = known.iter().filter(|it| **it == *sha256_of(&changed)).count();
+        ((ours, theirs) == (2, 2)).then_some(())
+    });
+}
+
+/// Files for Envoy had no digest at all.
+#[test]
+fn nodes_with_other_files_for_envoy_have_other_digests() {
+    let redis = Redis::start();
+    let url = redis.url();
+    let limit = |limit: u32| {
+        format!(
+            "{{domain: shop, descriptors: [{{key: user, rate_limit: {{unit: day, requests_per_unit: {limit}}}}}]}}"
+        )
+    };
+    let start = |files: &TempDir| {
+        let path = files.path().to_str().expect("a readable path");
+        let arguments = ["--store", &url, "--envoy-config", path];
+        Server::start(&Setup {
+            settings: OFTEN,
+            arguments: &arguments,
+            environment: &[SECRET],
+            ..Setup::default()
+        })
+    };
+    let folder = |files: &[(&str, String)]| {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).expect("written");
+        }
+        folder
+    };
+    let bank = limit(5).replace("shop", "bank");
+    let same = [("bank.yaml", bank.clone()), ("shop.yaml", limit(9))];
+    let folders = [folder(&same), folder(&same)];
+    let fleet = [start(&folders[0]), start(&folders[1])];
+    until_all_know(&fleet, 2);
+    let digests = |at: &Server| -> Vec<Value> {
+        nodes(at).iter().map(|node| node["envoy_config_sha256"].clone()).collect()
+    };
+    let expected = sha256_of(&format!(
+        "{}  bank.yaml\n{}  shop.yaml\n",
+        whole_sha256_of(&bank),
+        whole_sha256_of(&limit(9))
+    ));
+    assert_eq!(digests(&fleet[0]), [json!(expected), json!(expected)], "the same files");
+    let info = format!("tollgate_envoy_config_info{{sha256=\"{expected}\"}}");
+    assert!(fleet[1].figure(&info) > 0.0);
+    // The same text under another name is another file.
+    fs::rename(folders[1].path().join("bank.yaml"), folders[1].path().join("bench.yaml"))
+        .expect("renamed");
+    until("another digest", || {
+        let known = digests(&fleet[0]);
+        (known[0] == *expected && known[1] != *expected).then_some(())
+    });
+}
+
+/// The first digits of what `sha256sum` prints.
+fn sha256_of(text: &str) -> String {
+    whole_sha256_of(text).chars().take(16).collect()
+}
+
+fn whole_sha256_of(text: &str) -> String {
+    let mut sum = Command::new("sha256sum")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sha256sum");
+    sum.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("written");
+    let printed = sum.wait_with_output().expect("it ends").stdout;
+    String::from_utf8_lossy(&printed).chars().take(64).collect()
 }
 
 fn fleet_adds_up(fleet: &[Server]) {
@@ -112,11 +210,13 @@ fn a_node_that_does_not_respond_is_listed_with_its_age() {
         (top["silent_nodes"] == json!([name])).then_some(top)
     });
     assert_eq!(silent["nodes"], 2, "{silent}");
-    // After a few seconds it is not waited for any more, and still listed.
-    until("figures without it", || {
-        (read(a, "/api/v1/stats")["silent_nodes"] == json!([])).then_some(())
+    // After a few seconds it is not waited for any more, and still named and listed.
+    let listed = until("a node that is not waited for", || {
+        let stats = read(a, "/api/v1/stats");
+        assert_eq!((&stats["nodes"], &stats["silent_nodes"]), (&json!(2), &json!([name])));
+        let listed = nodes(a).into_iter().find(|it| it["name"] == name).expect("it is listed");
+        (listed["status"] == "silent").then_some(listed)
     });
-    let listed = nodes(a).into_iter().find(|it| it["name"] == name).expect("it is listed");
     assert!(listed["age_seconds"].as_f64().is_some_and(|age| age > 3.0), "{listed}");
     c.process.signal("CONT");
     until("it is back", || (read(a, "/api/v1/stats")["nodes"] == 3).then_some(()));

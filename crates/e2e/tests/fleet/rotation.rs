@@ -18,13 +18,17 @@ const RULES: &str = "rules: [{rule_id: per_user, limit: 1000, window: 300d, iden
 const SETTINGS: &str = "{store_failure: {deadline: 5s}, deny_cache: 0s}";
 
 /// A store, and how tests read its mark.
-trait Marked {
+pub(crate) trait Marked {
     fn url(&self) -> String;
     fn mark(&self) -> String;
     /// Whether the mark expires.
     fn is_ending(&self) -> bool;
     /// Lets the time pass after which a mark expires that no node renews.
     fn expire(&self);
+    fn pause(&self);
+    fn resume(&self);
+    /// Removes everything that it has.
+    fn lose_data(&self);
     /// Whether counters start anew with another secret, since their names are hashed with it.
     fn starts_anew(&self) -> bool;
 }
@@ -46,6 +50,18 @@ impl Marked for Redis {
 
     fn expire(&self) {
         self.command(&["PEXPIRE", "tg:fleet", "1"]);
+    }
+
+    fn pause(&self) {
+        Self::pause(self);
+    }
+
+    fn resume(&self) {
+        Self::resume(self);
+    }
+
+    fn lose_data(&self) {
+        self.command(&["FLUSHALL"]);
     }
 
     fn starts_anew(&self) -> bool {
@@ -70,6 +86,18 @@ impl Marked for Postgres {
 
     fn expire(&self) {
         self.query("UPDATE tollgate_counters SET expires_at = 1 WHERE name = 'fleet'");
+    }
+
+    fn pause(&self) {
+        Self::pause(self);
+    }
+
+    fn resume(&self) {
+        Self::resume(self);
+    }
+
+    fn lose_data(&self) {
+        self.query("DELETE FROM tollgate_counters");
     }
 
     fn starts_anew(&self) -> bool {

@@ -6,6 +6,7 @@ use tollgate_e2e::until;
 use tollgate_testbed::{Postgres, Redis};
 
 use crate::nodes::check_of;
+use crate::rotation::Marked;
 
 const OURS: (&str, &str) = ("TOLLGATE_FLEET_SECRET", "ours-0123456789abcdef0123456789abcdef");
 const THEIRS: (&str, &str) = ("TOLLGATE_FLEET_SECRET", "theirs-0123456789abcdef0123456789abcd");
@@ -60,8 +61,17 @@ fn a_store_that_becomes_that_of_others_is_not_used_any_more() {
     redis.command(&["SET", mark, "others"]);
     until("the store to be closed", || (!is_store_up(&node)).then_some(()));
     assert!(!is_allowed(&node), "on_store_failure: closed");
+    // All kinds of errors were 0, as if it could not be reached.
+    assert_eq!(node.check(&check_of("per_user", "alice"))["degraded"], "other_fleet");
+    assert_eq!(node.get("/health/ready").json()["store"][0]["reason"], "other_fleet");
+    let listed = node.get_as_admin("/api/v1/nodes").json();
+    assert_eq!(listed["nodes"][0]["store"]["reason"], "other_fleet", "{listed}");
+    let metrics = node.get("/metrics").text();
+    let kind = metrics.lines().find(|line| line.contains("kind=\"other_fleet\""));
+    assert!(kind.is_some_and(|line| !line.ends_with(" 0")), "{kind:?}");
     let line = "belongs to another fleet";
     until("a line", || node.process.errors().contains(line).then_some(()));
+    assert!(node.process.errors().contains("although this node has counted there"));
     // As after a restart of Redis: the node marks it again.
     redis.command(&["DEL", mark]);
     until("the store to be open", || is_allowed(&node).then_some(()));
@@ -81,6 +91,29 @@ fn a_node_that_starts_without_the_store_of_others_says_so_once_it_is_there() {
     assert!(!is_store_up(&node) && !is_allowed(&node), "on_store_failure: closed");
     redis.command(&["DEL", "tg:fleet"]);
     until("the store to be open", || is_allowed(&node).then_some(()));
+}
+
+/// The node that was refused looked most often, so that it marked the store first and locked all others out.
+#[test]
+fn a_node_with_another_secret_does_not_take_a_store_that_lost_its_data() {
+    let (redis, postgres) = (Redis::start(), Postgres::start());
+    for lost in [&redis as &dyn Marked, &postgres] {
+        let url = lost.url();
+        let store = ["--store", url.as_str()];
+        let nodes = [(); 2].map(|()| Server::start(&setup(&store, &[OURS])));
+        let mark = lost.mark();
+        lost.pause();
+        let wrong = Server::start(&setup(&store, &[THEIRS]));
+        lost.resume();
+        let line = "belongs to another fleet";
+        until("a line", || wrong.process.errors().contains(line).then_some(()));
+        lost.lose_data();
+        let found = until("a mark", || Some(lost.mark()).filter(|mark| !mark.is_empty()));
+        assert_eq!(found, mark, "{url}");
+        until("the nodes to count", || nodes.iter().all(is_store_up).then_some(()));
+        assert!(!is_store_up(&wrong), "{url}");
+        assert!(nodes.iter().all(|node| !node.process.errors().contains(line)), "{url}");
+    }
 }
 
 /// They were cut off from their store by the first node that had a secret.

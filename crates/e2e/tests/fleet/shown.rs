@@ -67,6 +67,14 @@ fn a_record_is_shown_by_rule() {
     assert_eq!(figures("daily"), ["\"sliding_window_counter\"", "null", "86400000", "3", "0"]);
     assert_eq!(figures("exact"), ["\"sliding_window_log\"", "null", "3600000", "3", "0"]);
 
+    // Keys are hashes under a secret, so that a node says which is whose.
+    let explained = tollgate()
+        .args(["explain", "--user-id", "alice", "--server", &node.url("")])
+        .output()
+        .expect("the command runs");
+    let explained = String::from_utf8(explained.stdout).expect("text");
+    assert!(explained.contains(&format!("\ncounters in Redis: {key}\n")), "{explained}");
+
     let shown = show(&redis.url(), &["--rules", &rules, &key]);
     let text = String::from_utf8(shown.stdout).expect("text");
     for expected in ["3 counters", "burst", "10 / 1 h", "sliding_window_log", "kept until"] {
@@ -76,6 +84,7 @@ fn a_record_is_shown_by_rule() {
     let shown = show(&redis.url(), &[&key]);
     let text = String::from_utf8(shown.stdout).expect("text");
     assert!(text.contains("(tag ") && !text.contains("burst"), "{text}");
+    assert!(text.contains("name the rules with --rules or --catalog"), "{text}");
 }
 
 /// Limits of Envoy's files were shown as numbers.
@@ -133,10 +142,11 @@ fn what_cannot_be_shown_is_said() {
         assert_eq!(shown.status.code(), Some(code), "{key}: {said}");
         assert!(said.contains(expected), "{key}: {said}");
     };
-    for key in ["nothing", "list", "text"] {
-        check(&url, key, 1, &format!("there is no record at the key {key}"));
+    check(&url, "nothing", 1, "there is no record at the key nothing");
+    for key in ["list", "text"] {
+        check(&url, key, 1, &format!("the key {key} in {url} holds no counters"));
     }
     check(&url, "record", 0, "");
-    check("memory:", "tg:x", 2, "counters are in memory:");
+    check("memory:", "tg:x", 2, "counters are in memory; only");
     check("redis://127.0.0.1:1", "tg:x", 2, "cannot read redis://127.0.0.1:1");
 }

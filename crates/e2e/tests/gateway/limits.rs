@@ -4,6 +4,7 @@ use std::process::Command;
 
 use crate::gateway::Gateway;
 use crate::upstream::Upstream;
+use tollgate_e2e::client::Answer;
 use tollgate_e2e::program::curl_from;
 use tollgate_e2e::until;
 
@@ -64,10 +65,20 @@ rules:
     let paid = gateway.get("/paid");
     assert_eq!((paid.status, paid.text().as_str()), (402, "rule paid"));
     assert_eq!(paid.header("content-type"), Some("text/plain"));
+    let guards = |answer: &Answer| {
+        ["x-content-type-options", "content-security-policy"]
+            .map(|name| answer.header(name).map(str::to_owned))
+    };
+    assert_eq!(
+        guards(&paid),
+        ["nosniff", "sandbox"].map(|it| Some(it.to_owned())),
+        "it may be a page"
+    );
     let free = gateway.get("/free");
     assert_eq!((free.status, &free.json()["error"]), (429, &"Rate limit exceeded".into()));
     let other = gateway.get("/other");
     assert_eq!((other.status, &other.json()["error"]["code"]), (403, &"ACCESS_DENIED".into()));
+    assert_eq!(guards(&other), [None, None], "a problem document is none");
     assert!(upstream.seen().is_empty());
 }
 

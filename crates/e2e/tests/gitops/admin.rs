@@ -32,7 +32,8 @@ fn check(server: &TestServer, identifier: &str, value: &str, times: usize) -> Ve
 #[test]
 fn clients_are_put_on_lists_and_taken_off() {
     let server = TestServer::with(POLICY);
-    server.tollgate("lists list").expect(0, &["0 clients\n"]);
+    server.tollgate("lists list").expect(0, &["no client is on a list\n"]);
+    server.tollgate("lists list deny").expect(0, &["no client is on the blacklist\n"]);
     let add =
         "lists add blacklist user_id=mallory --expires-at 2090-01-01T00:00:00Z --reason scraping";
     server
@@ -50,6 +51,11 @@ fn clients_are_put_on_lists_and_taken_off() {
         .tollgate(add)
         .expect(0, &["user_id mallory is on the blacklist until 2090-01-01T00:00:00Z\n"]);
     assert_eq!(check(&server, "user_id", "mallory", 1)[0]["allowed"], false);
+    // The dashboard calls the lists so.
+    server.tollgate("lists show deny user_id=mallory").expect(0, &["mallory"]);
+    server
+        .tollgate("lists add allow-list user_id=root --dry-run")
+        .expect(0, &["+ whitelist user_id root\n"]);
     let added =
         server.tollgate("lists add whitelist ip=10.0.0.0/8 --expires-in 7d --json").expect(0, &[]);
     assert_eq!(added.json()["identifier"], "10.0.0.0/8");
@@ -157,7 +163,7 @@ fn the_limits_of_a_user_are_shown_and_changed() {
     );
     server
         .tollgate("users clear-override alice --rule search")
-        .expect(0, &["alice has no exception from search\n"]);
+        .expect(0, &["the exception of alice from search was removed\n"]);
     server.tollgate("users clear-override alice --rule search").expect(1, &["(unknown_entry)"]);
     server.tollgate("users clear-tier alice --json").expect(0, &["{\"removed\":true}"]);
     server.tollgate("users clear-tier alice").expect(1, &["(unknown_entry)"]);
@@ -207,10 +213,29 @@ fn changes_and_decisions_are_found() {
         let list = server.tollgate("decisions list --client eve --result refused --since 1h");
         list.stdout.contains("1 decision\n").then_some(list)
     });
-    listed.expect(0, &["refused  search  eve", "GET /orders", id]);
+    listed.expect(0, &["refused, rate_limited  search  eve", id]);
+    let wide = server.tollgate("decisions list --client user_id=eve --result refused --wide");
+    wide.expect(0, &["refused, rate_limited  search  eve", "GET /orders", id]);
+    server.tollgate("decisions list --client tenant=eve").expect(0, &["0 decisions\n"]);
+    server.tollgate("audit --actor stranger").expect(1, &["no token has the id or the name"]);
     let list = server.tollgate("decisions list --rule search --until 1h --json").expect(0, &[]);
     assert_eq!(items(&list, "records"), [] as [Value; 0]);
-    server.tollgate("decisions list --result nonsense").expect(1, &["`action` is one of refused"]);
+    server
+        .tollgate("decisions list --result nonsense")
+        .expect(2, &["results are refused, denied,"]);
+    server.tollgate("decisions list --result banned").expect(2, &["--result denied"]);
+    for log in ["decisions list", "audit"] {
+        let ran = server.tollgate(&format!("{log} --since 10m --until 20m"));
+        ran.expect(2, &["--since", "is after --until"]);
+    }
+    let backwards = "since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z";
+    for log in ["/api/v1/audit", "/api/v1/audit/decisions"] {
+        let answer = server.server.get_as_admin(&format!("{log}?{backwards}"));
+        assert_eq!((answer.status, answer.code()), (400, "invalid_query".to_owned()), "{log}");
+    }
+    let cut = with(&server, "decisions show", &["d1f00dbee-a2…"]);
+    cut.expect(2, &["this id is cut", "--wide"]);
+    with(&server, "decisions show", &[""]).expect(2, &["write the id in the response"]);
     server.tollgate("decisions list --since yesterday").expect(2, &["or 2h for two hours ago"]);
     server.tollgate(&format!("decisions show {id}")).expect(0, &["refused ", "search"]);
     let shown = server.tollgate(&format!("decisions show {id} --json")).expect(0, &[]).json();
@@ -220,9 +245,10 @@ fn changes_and_decisions_are_found() {
         "{shown}"
     );
     server.tollgate("decisions show d00000001-a1").expect(1, &["(unknown_decision)"]);
-    server
-        .tollgate("decisions top")
-        .expect(0, &["by client, the last 1 min", "refused\n", " 1  eve\n"]);
+    server.tollgate("decisions top").expect(
+        0,
+        &["by client, the last 1 min", "refused\n", "tenant  rule\n", " 1  eve           search\n"],
+    );
     let top = server.tollgate("decisions top --by rule --window 300 --json").expect(0, &[]).json();
     assert_eq!(top["refused"]["top"][0], json!({"name": "search", "count": 1}));
     server.tollgate("stats").expect(0, &["up for ", " refused ", " search "]);
@@ -233,6 +259,11 @@ fn changes_and_decisions_are_found() {
     server
         .tollgate("audit --kind whitelist")
         .expect(0, &["1 change\n", " create  whitelist  user_id eve\n", " admin "]);
+    // As the table prints it, and as the log has it.
+    for entry in ["user_id eve", r#"["user_id","eve"]"#] {
+        let log = with(&server, "audit --kind whitelist --entry", &[entry]);
+        log.expect(0, &["1 change\n", "user_id eve"]);
+    }
     let log = server
         .tollgate("audit --kind rule --entry search --actor admin --since 1h --json")
         .expect(0, &[]);
@@ -282,7 +313,7 @@ fn roles_and_tenants_are_those_of_the_api() {
         server.tollgate_as(&viewer, words).expect(0, &[]);
         server.tollgate_as("hush", words).expect(1, &["(wrong_token) (--token or TOLLGATE_TOKEN)"]);
     }
-    let no = "needs the right `operator`";
+    let no = "needs the role `operator`";
     for words in [
         "lists add blacklist user_id=z",
         "lists remove blacklist user_id=y",

@@ -138,6 +138,10 @@ fn a_server_with_rules_in_a_file_is_not_changed() {
     desk.tollgate("rules apply -f other.yaml --yes")
         .expect(1, &["change that file", "(rules_from_file)"]);
     desk.tollgate("rules diff -f other.yaml").expect(2, &["(rules_from_file)"]);
+    // Like every command that lists something.
+    for command in ["rules history", "audit", "decisions list"] {
+        desk.tollgate(command).expect(1, &["the rules come from "]);
+    }
 }
 
 /// The server keeps digests of API keys; a repository may have keys or digests.

@@ -96,3 +96,65 @@ fn an_unknown_rule_ends_with_2() {
     server.tollgate("rules delete nope --yes").expect(2, &["nope"]);
     server.tollgate("check --rule nope alice").expect(2, &["nope"]);
 }
+
+/// A rollback also took back overrides and entries of lists that were added later, and did not say so.
+#[test]
+fn a_rollback_of_rules_leaves_overrides_and_lists() {
+    let (server, first) = raised();
+    server.tollgate("lists add blacklist user_id=mallory").expect(0, &[]);
+    server.tollgate("users set-override alice --rule search --limit 99").expect(0, &[]);
+    server
+        .tollgate(&format!("rules rollback {first} --dry-run"))
+        .expect(0, &["- blacklist user_id mallory", "- override search user_id alice"]);
+    let planned = server.tollgate(&format!("rules rollback {first} --only rules --dry-run"));
+    planned.expect(0, &["~ limit: 20 -> 10", "0 to create, 1 to update, 0 to delete"]);
+    server
+        .tollgate(&format!("rules rollback {first} --only rules --yes"))
+        .expect(0, &["1 updated, 0 deleted"]);
+    server.tollgate("rules get search").expect(0, &["10"]);
+    server.tollgate("lists show deny user_id=mallory").expect(0, &["mallory"]);
+    server
+        .tollgate("rules history --limit 1")
+        .expect(0, &[&format!("rollback of rules to revision {first}: rule search updated")]);
+    server.tollgate(&format!("rules rollback {first} --only lists")).expect(2, &["rules"]);
+    let path = format!("/api/v1/policy/revisions/{first}/rollback?only=lists");
+    let refused = server.server.post_as_admin(&path, "");
+    assert_eq!((refused.status, refused.code().as_str()), (400, "invalid_query"), "{refused:?}");
+}
+
+/// `--prune` said that an override is in the way, and not whose.
+#[test]
+fn an_override_in_the_way_of_a_removal_is_named() {
+    let (server, _) = raised();
+    server.tollgate("users set-override alice --rule search --limit 99").expect(0, &[]);
+    server.tollgate("rules delete search --yes").expect(
+        1,
+        &["an override is an exception from the rule search, for user_id alice: remove it first"],
+    );
+    server.tollgate("users set-override bob --rule search --limit 99").expect(0, &[]);
+    server.tollgate("rules delete search --yes").expect(
+        1,
+        &["2 overrides are exceptions from the rule search, the first for user_id alice"],
+    );
+}
+
+#[test]
+fn files_are_previewed_on_recent_requests() {
+    let (server, _) = raised();
+    let ask = r#"{"identifiers": {"user_id": "alice"}, "endpoint": "/x"}"#;
+    for _ in 0..5 {
+        server.server.check(ask);
+    }
+    server.file("few.yaml", &POLICY.replace("10", "2").replace("search", "few"));
+    let shown = server.tollgate("rules preview -f few.yaml");
+    shown.expect(0, &["5 requests of this server", "refused", "alice"]);
+    let figures = server.tollgate("rules preview -f few.yaml --json").expect(0, &[]).json();
+    assert_eq!((&figures["now"]["refused"], &figures["then"]["refused"]), (&0.into(), &3.into()));
+    // Alone, as `apply --prune` would leave it.
+    server.file("none.yaml", &POLICY.replace("10", "100").replace("search", "other"));
+    server.tollgate("rules apply -f few.yaml --yes").expect(0, &["1 created"]);
+    let beside = server.tollgate("rules preview -f none.yaml --json").expect(0, &[]).json();
+    let alone = server.tollgate("rules preview -f none.yaml --prune --json").expect(0, &[]).json();
+    assert_eq!((&beside["then"]["refused"], &alone["then"]["refused"]), (&3.into(), &0.into()));
+    assert!(server.tollgate("rules get other").code != 0, "a preview changes nothing");
+}

@@ -18,7 +18,7 @@ fn the_missing_permission_is_named() {
         desk.tollgate_as(&token, command).expect(code, &[expected]);
     };
     let no =
-        "this call needs the right `operator`; the token is one of role `viewer` (right_missing)";
+        "this call needs the role `operator`; the token is one of role `viewer` (right_missing)";
     check("viewer", "rules apply -f policy.yaml --prune --yes", 1, no);
     check("viewer", "rules diff -f policy.yaml", 2, no);
     check("viewer", "rules delete everybody --yes", 1, no);
@@ -26,16 +26,16 @@ fn the_missing_permission_is_named() {
         "caller",
         "rules export",
         1,
-        "needs the right `viewer`; the token is one of role `caller`",
+        "needs the role `viewer`; the token is one of role `caller`",
     );
     check(
         "operator",
         "tokens list",
         1,
-        "needs the right `admin`; the token is one of role `operator`",
+        "needs the role `admin`; the token is one of role `operator`",
     );
-    check("operator", "tokens create --role viewer", 1, "needs the right `admin`");
-    check("operator", "tokens revoke x", 1, "needs the right `admin`");
+    check("operator", "tokens create --role viewer", 1, "needs the role `admin`");
+    check("operator", "tokens revoke x", 1, "needs the role `admin`");
     check("viewer", "rules export", 0, "rule_id: everybody");
     check("operator", "rules apply -f policy.yaml --yes", 0, "nothing to change");
     desk.tollgate_as("hush", "rules export")

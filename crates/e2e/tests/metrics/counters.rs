@@ -130,6 +130,21 @@ fn refusals_of_one_client() {
     assert!(!server.get("/metrics").text().contains("mallory"));
 }
 
+/// The counter that most requests charge is measured, not named, also if all of them pass.
+#[test]
+fn requests_of_one_counter() {
+    let rules = "rules: [{rule_id: r, limit: 1000, window: 300d, identifier_type: user_id}]";
+    let server = Server::with_rules(rules);
+    let (rate, share) = ("tollgate_hot_key_requests_per_second", "tollgate_hot_key_ratio");
+    assert!(value(&server, rate) < 0.01 && value(&server, share) < 0.01);
+    check(&server, "user_id", "bob");
+    (0..3).for_each(|_| check(&server, "user_id", "mallory"));
+    until("three of four requests", || {
+        ((0.74..0.76).contains(&value(&server, share)) && value(&server, rate) > 0.0).then_some(())
+    });
+    assert!(!server.get("/metrics").text().contains("mallory"));
+}
+
 /// A rule that refuses everything, and bans after so many refusals.
 fn banning(after: u64) -> String {
     let rule = json!({

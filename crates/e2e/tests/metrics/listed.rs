@@ -12,6 +12,7 @@ use tollgate_e2e::server::{JSON, Server, Setup};
 
 /// For every metric the file, below `crates`, with a test in which it changes.
 const TESTS: &[(&str, &[&str])] = &[
+    ("e2e/tests/fleet/figures.rs", &["tollgate_envoy_config_info", "tollgate_rules_file_info"]),
     (
         "e2e/tests/metrics/counters.rs",
         &[
@@ -30,6 +31,8 @@ const TESTS: &[(&str, &[&str])] = &[
             "tollgate_decisions_total",
             "tollgate_evictions_total",
             "tollgate_evictions_exhausted_total",
+            "tollgate_hot_key_ratio",
+            "tollgate_hot_key_requests_per_second",
             "tollgate_http_responses_total",
             "tollgate_idempotency_keys",
             "tollgate_memory_bytes",

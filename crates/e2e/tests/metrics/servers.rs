@@ -1,13 +1,10 @@
 //! Metrics of a shared store, with a real Redis and a real PostgreSQL that fail.
 
-use std::fs;
-use std::process::Command;
-
 use serde_json::json;
-use tempfile::TempDir;
 use tollgate_testbed::{Postgres, Redis};
 
 use crate::{grows, value};
+use tollgate_e2e::clock::SettableClock;
 use tollgate_e2e::server::{Server, Setup};
 use tollgate_e2e::until;
 
@@ -123,39 +120,16 @@ fn an_idle_node_notices_that_its_postgres_goes_away_and_comes_back() {
     see_it_go_without_checks(&postgres.url(), &name, || postgres.kill(), || postgres.restart());
 }
 
-/// A library that, loaded before all others, sets the clock of a process ahead by 90 seconds.
-fn clock_ahead(folder: &TempDir) -> String {
-    const SOURCE: &str = "#define _GNU_SOURCE
-#include <time.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-int clock_gettime(clockid_t clock, struct timespec *now) {
-    int failed = syscall(SYS_clock_gettime, clock, now);
-    if (!failed && clock == CLOCK_REALTIME) now->tv_sec += 90;
-    return failed;
-}
-";
-    let (source, library) = (folder.path().join("ahead.c"), folder.path().join("ahead.so"));
-    fs::write(&source, SOURCE).expect("written");
-    let compiled = Command::new("cc")
-        .args(["-shared", "-fPIC", "-o"])
-        .args([&library, &source])
-        .status()
-        .expect("cc runs: scripts/test installs it");
-    assert!(compiled.success());
-    library.to_str().expect("a readable path").to_owned()
-}
-
 #[test]
 fn clocks_that_differ() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let library = clock_ahead(&folder);
+    let clock = SettableClock::new();
+    clock.set_ahead();
     let (redis, postgres) = (Redis::start(), Postgres::start());
     for (url, name) in [
         (redis.url(), redis.address().to_string()),
         (postgres.url(), format!("127.0.0.1:{}/postgres", postgres.port())),
     ] {
-        let server = start(&url, &[("LD_PRELOAD", &library)]);
+        let server = start(&url, &clock.environment());
         check(&server, "user_id", "ann");
         let drift =
             value(&server, &format!("tollgate_store_clock_drift_seconds{{server=\"{name}\"}}"));

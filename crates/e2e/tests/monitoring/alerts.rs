@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::kit::alerts;
+use crate::kit::{alerts, text};
 use tollgate_e2e::program::root;
 
 fn read(path: &str) -> String {
@@ -28,4 +28,20 @@ fn every_alert_fires_in_a_test_and_is_documented() {
         .filter(|title| title.starts_with("Tollgate"))
         .collect();
     assert_eq!(sections, alerts, "left: docs/runbook.md, right: tollgate-rules.yml, in order");
+}
+
+/// A matcher with a name that no alert has would inhibit nothing.
+#[test]
+fn alertmanager_names_alerts_that_exist() {
+    let config = text("alertmanager.yml");
+    let is_part = |letter: char| letter.is_ascii_alphanumeric();
+    let named: Vec<&str> = config
+        .split(|letter| !is_part(letter))
+        .filter(|word| word.strip_prefix("Tollgate").is_some_and(|rest| !rest.is_empty()))
+        .collect();
+    assert!(named.len() > 5, "{named:?}");
+    let alerts = alerts();
+    for name in named {
+        assert!(alerts.iter().any(|alert| alert == name), "no alert is named {name}");
+    }
 }

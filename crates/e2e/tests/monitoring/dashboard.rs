@@ -20,7 +20,17 @@ const HEIGHT: usize = 8;
 const ROWS: [(&str, &[&str]); 8] = [
     (
         "Traffic",
-        &["requests", "http_", "grpc_", "envoy_values", "tokens", "caller_", "ready", "build_"],
+        &[
+            "requests",
+            "busiest_",
+            "http_",
+            "grpc_",
+            "envoy_values",
+            "tokens",
+            "caller_",
+            "ready",
+            "build_",
+        ],
     ),
     (
         "Refusals by rule",
@@ -115,6 +125,8 @@ fn unit(family: &Family, row: &str) -> &'static str {
         _ if ends("_timestamp_seconds") => "dateTimeFromNow",
         _ if ends("_seconds") => "s",
         _ if ends("_bytes") => "bytes",
+        _ if ends("_ratio") => "percentunit",
+        _ if ends("_per_second") => "reqps",
         _ if ends("_up") || ends("_ready") || ends("_successful") => "bool_yes_no",
         _ => "short",
     }

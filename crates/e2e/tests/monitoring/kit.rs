@@ -1,7 +1,8 @@
 //! The files of the kit, and what Prometheus makes of them.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tollgate_e2e::program::{promtool, root};
 
@@ -36,4 +37,17 @@ pub(crate) fn run_promtool(arguments: &[&str]) {
 fn promtool_finds_nothing_wrong() {
     run_promtool(&["check", "rules", &file("tollgate-rules.yml").to_string_lossy()]);
     run_promtool(&["check", "config", &file("prometheus.yml").to_string_lossy()]);
+}
+
+#[test]
+fn amtool_finds_nothing_wrong() {
+    let amtool = Path::new("/usr/bin/amtool");
+    assert!(amtool.exists(), "{} is missing: scripts/test installs it", amtool.display());
+    let ran = Command::new(amtool)
+        .arg("check-config")
+        .arg(file("alertmanager.yml"))
+        .output()
+        .expect("amtool runs");
+    let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+    assert!(ran.status.success(), "{said}");
 }

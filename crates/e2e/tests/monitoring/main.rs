@@ -1,16 +1,18 @@
 //! The monitoring kit in `deploy/monitoring`: each alert fires on figures of a real server in the state that it is for,
-//! and on no other; the dashboard is generated, and a real Prometheus answers all of its queries.
+//! and on no other, also for outages of seconds; the dashboard is generated, and a real Prometheus answers all of its
+//! queries.
 //!
 //! `UPDATE_MONITORING=1 cargo test --test monitoring` writes the dashboard anew.
 
 mod alerts;
-mod clock;
 mod dashboard;
+mod evaluation;
 mod families;
 mod kit;
 mod memory_states;
 mod policy_states;
 mod queries;
+mod short_outages;
 mod store_states;
 mod timeline;
 mod traffic_states;

@@ -4,9 +4,9 @@ use std::fs;
 
 use tollgate_testbed::Postgres;
 
-use crate::clock::SettableClock;
 use crate::timeline::Timeline;
 use crate::{USUAL_CHECKS, check, clients};
+use tollgate_e2e::clock::SettableClock;
 use tollgate_e2e::server::{Server, Setup, command};
 use tollgate_e2e::until;
 

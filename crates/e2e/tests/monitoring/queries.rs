@@ -171,7 +171,11 @@ fn rules_are_complete(prometheus: &Prometheus) {
         }
         let name = rule["name"].as_str().expect("a name").to_owned();
         for text in ["summary", "description"] {
-            assert!(rule["annotations"][text].as_str().is_some_and(|it| it.len() > 20), "{rule}");
+            let text = rule["annotations"][text].as_str().unwrap_or_default();
+            assert!(text.len() > 20, "{rule}");
+            // Prometheus writes 0.4381 as 438.1m, which reads like minutes; only this one is always above 1,000.
+            let is_large = name == "TollgateHotKey";
+            assert!(is_large || !text.contains("| humanize }}"), "{text}");
         }
         let severity = rule["labels"]["severity"].as_str();
         assert!(matches!(severity, Some("critical" | "warning")), "{rule}");

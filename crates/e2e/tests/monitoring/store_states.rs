@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tollgate_testbed::{Fault, FaultProxy, Redis};
 
-use crate::clock::SettableClock;
 use crate::timeline::Timeline;
 use crate::{USUAL_CHECKS, check, clients};
-use tollgate_e2e::server::{Server, Setup};
+use tollgate_e2e::client::request;
+use tollgate_e2e::clock::SettableClock;
+use tollgate_e2e::server::{JSON, Server, Setup};
 use tollgate_e2e::until;
 
 const RULES: &str = "
@@ -16,13 +18,24 @@ rules:
   - {rule_id: open, limit: 1000, window: 300d, identifier_type: tenant, on_store_failure: open}
   - {rule_id: closed, limit: 1000, window: 300d, identifier_type: api_key, on_store_failure: closed}
 ";
+const BATCH: &str = "/api/v1/rate-limit/check/batch";
 /// A longer deadline than the default, for a busy machine.
 const SETTINGS: &str = "store_failure: {deadline: 2s, failures: 3, probe_after: 200ms}";
 
+/// All requests charge one counter.
+const GLOBAL: &str = "
+rules:
+  - {rule_id: all, limit: 100000000, window: 300d, identifier_type: global}
+";
+
 fn start(url: &str, environment: &[(&str, &str)]) -> Server {
+    start_with(RULES, url, environment)
+}
+
+fn start_with(rules: &str, url: &str, environment: &[(&str, &str)]) -> Server {
     let arguments = ["--store", url];
     Server::start(&Setup {
-        rules: Some(RULES),
+        rules: Some(rules),
         settings: SETTINGS,
         arguments: &arguments,
         environment,
@@ -48,6 +61,17 @@ fn lasts_with_a_fast_store(
     name: &str,
     minutes: usize,
 ) {
+    lasts_with_a_fast_store_if(timeline, server, name, minutes, || true);
+}
+
+/// The server gets the usual checks for so many minutes in a state that is made anew if calls to the store were slow.
+fn lasts_with_a_fast_store_if(
+    timeline: &mut Timeline<'_>,
+    server: &Server,
+    name: &str,
+    minutes: usize,
+    is_in_state: impl Fn() -> bool,
+) {
     let slow_calls = || {
         let own = format!("server=\"{name}\"");
         let fast = format!("le=\"0.01\",{own}");
@@ -55,6 +79,9 @@ fn lasts_with_a_fast_store(
             - figure(server, "tollgate_store_request_seconds_bucket", &fast)
     };
     until("calls to the store that are fast", || {
+        if !is_in_state() {
+            return None;
+        }
         let before = slow_calls();
         timeline.lasts(minutes, || check(server, "user_id", clients("user", USUAL_CHECKS)));
         let is_fast = slow_calls() <= before && is_up(server, name);
@@ -138,4 +165,33 @@ fn the_clocks_differ() {
     clock.set_ahead();
     lasts_with_a_fast_store(&mut timeline, &server, &name, 9);
     timeline.fires(&["TollgateClockDrift"]);
+}
+
+/// So many requests that are allowed fired no alert: only refusals were looked at. A rule that counts all requests together
+/// does not fire it as long as they are few.
+#[test]
+fn one_counter_gets_most_requests_and_all_of_them_pass() {
+    let redis = Redis::start();
+    let name = redis.address().to_string();
+    let server = start_with(GLOBAL, &redis.url(), &[]);
+    let mut timeline = healthy(&server, &name);
+    until("the share of the rule", || {
+        (server.figure("tollgate_hot_key_ratio") > 0.99).then_some(())
+    });
+    lasts_with_a_fast_store(&mut timeline, &server, &name, 9);
+    timeline.fires(&[]);
+    let checks = json!({"checks": vec![json!({"detail": false}); 1_000]}).to_string();
+    let is_hot = || {
+        let mut connection = server.connect();
+        for _ in 0..5 {
+            let answer = connection.ask(&request("POST", BATCH, &[JSON], checks.as_bytes()));
+            assert_eq!(answer.status, 200, "{answer:?}");
+        }
+        // The rate of the next minute falls with every second.
+        server.figure("tollgate_hot_key_requests_per_second") > 1_500.0
+    };
+    lasts_with_a_fast_store_if(&mut timeline, &server, &name, 9, is_hot);
+    timeline.fires(&["TollgateHotKey"]);
+    let refused = "tollgate_decisions_total{rule_id=\"all\",outcome=\"refused\"}";
+    assert!(server.figure(refused) < 0.5, "all of them pass");
 }

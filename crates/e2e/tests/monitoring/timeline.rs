@@ -2,19 +2,12 @@
 //! as the state is said to last. promtool evaluates the rules on them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::net::TcpStream;
 
-use serde_json::{Value, json};
-
-use crate::kit::{file, run_promtool};
+use crate::evaluation::{SCRAPE_SECONDS, TARGET, evaluate};
 use tollgate_e2e::server::Server;
 
-/// The interval between scrapes, as in `prometheus.yml`.
-const SCRAPE_SECONDS: usize = 15;
 const STEPS_PER_MINUTE: usize = 60 / SCRAPE_SECONDS;
-/// The labels that Prometheus adds.
-const TARGET: &str = "job=\"tollgate\",instance=\"node:8080\"";
 
 /// What `/metrics` showed; nothing if the server did not respond.
 #[derive(Default)]
@@ -103,6 +96,16 @@ impl<'a> Timeline<'a> {
         });
     }
 
+    /// Prometheus does not scrape the server for so many minutes, because it is no target.
+    pub(crate) fn is_no_target(&mut self, minutes: usize) {
+        self.states.push(Lasting {
+            before: Scrape::default(),
+            after: Scrape::default(),
+            steps: minutes * STEPS_PER_MINUTE,
+            steps_between: 1,
+        });
+    }
+
     /// The last state did not turn out as it should.
     pub(crate) fn forget_last(&mut self) {
         self.states.pop();
@@ -114,26 +117,11 @@ impl<'a> Timeline<'a> {
         let series: BTreeSet<&String> =
             self.states.iter().flat_map(|state| state.after.samples.keys()).collect();
         assert!(series.len() > 50, "only {} series were scraped", series.len());
-        let input: Vec<Value> = series
-            .into_iter()
-            .map(|series| json!({"series": series, "values": self.values(series)}))
-            .collect();
+        let series: Vec<(String, String)> =
+            series.into_iter().map(|name| (name.clone(), self.values(name))).collect();
         let first = self.states.first().expect("a state").steps;
-        let all = self.states.iter().map(|state| state.steps).sum();
-        let test = json!({
-            "rule_files": [file("tollgate-rules.yml")],
-            "evaluation_interval": format!("{SCRAPE_SECONDS}s"),
-            "tests": [{
-                "interval": format!("{SCRAPE_SECONDS}s"),
-                "input_series": input,
-                "promql_expr_test": [firing_after(first, &[]), firing_after(all, expected)],
-            }],
-        });
-        // JSON is YAML, too.
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("test.yml");
-        fs::write(&path, test.to_string()).expect("written");
-        run_promtool(&["test", "rules", &path.to_string_lossy()]);
+        let all: usize = self.states.iter().map(|state| state.steps).sum();
+        evaluate(&series, &[(first, Vec::new()), (all, expected.to_vec())]);
     }
 
     /// The values of a series, in the notation of promtool: `_` is a scrape without it.
@@ -158,17 +146,4 @@ impl<'a> Timeline<'a> {
         }
         values.join(" ")
     }
-}
-
-/// The alerts that have to fire at the last of so many scrapes.
-fn firing_after(steps: usize, alerts: &[&str]) -> Value {
-    let samples: Vec<Value> = alerts
-        .iter()
-        .map(|alert| json!({"labels": format!("{{alertname=\"{alert}\"}}"), "value": 1}))
-        .collect();
-    json!({
-        "expr": "group by (alertname) (ALERTS{alertstate=\"firing\"})",
-        "eval_time": format!("{}s", (steps - 1) * SCRAPE_SECONDS),
-        "exp_samples": samples,
-    })
 }

@@ -1,12 +1,14 @@
-//! States of the traffic: refusals, one client that sends most, callers that stop, a server that ends.
+//! States of the traffic: refusals, one client that sends most, callers that stop, a server that ends, decisions that
+//! are lost for the log.
 
+use std::iter;
 use std::net::TcpStream;
 
 use serde_json::json;
 
 use crate::timeline::Timeline;
 use crate::{USUAL_CHECKS, check, clients};
-use tollgate_e2e::server::{CHECK, Server};
+use tollgate_e2e::server::{CHECK, Server, Setup};
 use tollgate_e2e::until;
 
 const RULES: &str = "
@@ -72,7 +74,7 @@ fn one_client_is_refused_again_and_again() {
             (server.figure("tollgate_top_client_refused") > 399.0).then_some(())
         });
     });
-    timeline.fires(&["TollgateHotKey", "TollgateRefusalSpike"]);
+    timeline.fires(&["TollgateOneClientRefused", "TollgateRefusalSpike"]);
 }
 
 #[test]
@@ -107,4 +109,31 @@ fn a_server_ends() {
     until("its end", || TcpStream::connect(server.address).is_err().then_some(()));
     timeline.lasts(9, || {});
     timeline.fires(&["TollgateDown"]);
+}
+
+#[test]
+fn no_server_is_a_target() {
+    let server = Server::with_rules(RULES);
+    let mut timeline = Timeline::of(&server);
+    timeline.lasts(20, || usual(&server));
+    timeline.is_no_target(9);
+    timeline.fires(&["TollgateTargetsMissing"]);
+}
+
+/// A client may write one row a second here, and checks more often.
+#[test]
+fn decisions_are_lost_for_the_log() {
+    let settings = "audit: {sample_allowed: 1, rows_per_second: 1}";
+    let server = Server::start(&Setup { settings, ..Setup::default() });
+    let lost = || server.figure("tollgate_audit_decisions_total{outcome=\"lost\"}");
+    let mut timeline = Timeline::of(&server);
+    timeline.lasts(20, || usual(&server));
+    timeline.lasts(9, || {
+        usual(&server);
+        until("decisions that are lost", || {
+            check(&server, "user_id", iter::once("busy".to_owned()));
+            (lost() >= 20.0).then_some(())
+        });
+    });
+    timeline.fires(&["TollgateDecisionsNotLogged"]);
 }

@@ -68,7 +68,7 @@ fn a_slow_link_slows_writes_and_nothing_else() {
     let catalog =
         postgres.url().replace(&postgres.port().to_string(), &proxy.address().port().to_string());
     let fleet = Fleet::start(2, &catalog, &redis.url());
-    let slow = Duration::from_millis(50);
+    let slow = Duration::from_millis(25);
     proxy.set(Fault::Latency { to_server: slow, to_client: slow });
     fleet.under_load(|| {
         for limit in 1_000_010..1_000_013 {

@@ -4,7 +4,10 @@
 mod faults;
 mod fleet;
 mod in_force;
+mod other_store;
 mod policy_copy;
+mod readiness;
 mod reads;
+mod secret;
 mod sqlite;
 mod start;

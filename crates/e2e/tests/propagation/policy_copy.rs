@@ -196,6 +196,7 @@ fn check_refused(scene: &Scene, secret: &[(&str, &str)], act: &[&[&str]], expect
     assert!(errors.contains(expected), "{act:?}: {errors}");
     assert!(errors.contains("starting with those that are built in"), "{act:?}: {errors}");
     assert_eq!(node.check(r#"{"identifiers":{"user_id":"x"}}"#)["rule_id"], "default_per_user");
+    assert_eq!(node.get("/health/ready").json()["status"], "waiting_for_catalog", "{act:?}");
     if errors.contains("is refused") {
         assert!(node.figure(REFUSED) >= 1.0, "{act:?}");
     }

@@ -137,7 +137,7 @@ fn an_explanation_shows_every_rule() {
     };
     has("no tier");
     has("would pass; per_user binds");
-    has("per_user binds 1 2 2 / 1 h 0 us user_id=alice it applies to every request");
+    has("per_user binds 1 2 2 / 1 h 0 s user_id=alice it applies to every request");
     has("per_address - 100 / 1 h the method is `GET`, not POST");
     has("per_plan - 5 / 1 h the request has no attribute:plan");
 }

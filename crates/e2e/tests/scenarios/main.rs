@@ -7,9 +7,24 @@ use std::process::{Command, Output};
 use tollgate_e2e::program::root;
 use tollgate_e2e::server::binary;
 
-/// Policies among the examples.
-const EXAMPLES: [&str; 3] =
-    ["examples/policy.yaml", "examples/gateway/policy.yaml", "examples/fleet/policy.yaml"];
+/// The policies among the examples: `policy.yaml` in any folder.
+fn examples() -> Vec<String> {
+    let (mut folders, mut found) = (vec![root().join("examples")], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.ends_with("policy.yaml") {
+                let path = path.strip_prefix(root()).expect("below the root");
+                found.push(path.to_string_lossy().into_owned());
+            }
+        }
+    }
+    found.sort();
+    assert!(found.len() >= 3, "only {found:?} were found");
+    found
+}
 
 fn test(arguments: &[&str]) -> Output {
     Command::new(binary()).arg("test").args(arguments).output().expect("the binary runs")
@@ -27,9 +42,10 @@ fn scenarios_of(policy: &str) -> String {
 
 #[test]
 fn examples_do_what_their_scenarios_say() {
-    for policy in EXAMPLES {
-        assert!(root().join(policy).exists(), "{policy}");
-        check(&[&scenarios_of(policy)]);
+    for policy in examples() {
+        let scenarios = scenarios_of(&policy);
+        assert!(Path::new(&scenarios).exists(), "{policy} has no scenarios: write {scenarios}");
+        check(&[&scenarios]);
     }
 }
 
@@ -37,15 +53,15 @@ fn examples_do_what_their_scenarios_say() {
 #[test]
 fn scenarios_of_examples_notice_other_limits() {
     let folder = tempfile::tempdir().expect("a folder");
-    for policy in EXAMPLES {
-        let text = fs::read_to_string(root().join(policy)).expect("a policy");
+    for policy in examples() {
+        let text = fs::read_to_string(root().join(&policy)).expect("a policy");
         let limits: Vec<&str> =
             text.lines().filter(|line| line.trim_start().starts_with("limit:")).collect();
         assert!(!limits.is_empty(), "{policy}");
         for limit in limits {
             let other = folder.path().join("other.yaml");
             fs::write(&other, text.replacen(limit, &format!("{limit}1"), 1)).expect("written");
-            let ran = test(&["--rules", &other.to_string_lossy(), &scenarios_of(policy)]);
+            let ran = test(&["--rules", &other.to_string_lossy(), &scenarios_of(&policy)]);
             assert_eq!(ran.status.code(), Some(1), "{policy} with {limit}1");
         }
     }

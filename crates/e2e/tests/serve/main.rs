@@ -101,6 +101,8 @@ fn the_admin_api_can_be_apart_and_tokens_can_be_chosen() {
     let server = Server::run(&mut started);
     assert!(!server.said.contains(TOKEN) && !server.said.contains("token"), "{}", server.said);
     assert_eq!(ask(&server, "admin", "/api/v1/rules", TOKEN).0, 200);
+    let dashboard = format!("{}/", server.told("admin").expect("an address"));
+    assert_eq!(server.told("dashboard"), Some(&*dashboard), "{}", server.said);
     // A path of the other port is not unknown.
     let (status, body) = ask(&server, "http", "/api/v1/rules", TOKEN);
     assert_eq!(status, 404);
@@ -258,7 +260,15 @@ fn log_lines_can_be_json() {
             Some(process.output()).filter(|said| said.ends_with('\n'))
         }));
     assert_eq!((&said["http"], &said["grpc"]), (&started["http"], &started["grpc"]));
+    let dashboard = format!("{}/", said["http"].as_str().expect("an address"));
+    assert_eq!(said["dashboard"], dashboard);
     let token = said["token"].as_str().expect("the first token");
+    // Its name is shown beside all that is done with it: that of a token, not of a person.
+    let address = dashboard.trim_start_matches("http://").trim_end_matches('/').parse();
+    let bearer = format!("Bearer {token}");
+    let listed = request("GET", "/api/v1/tokens", &[("Authorization", &bearer)], b"");
+    let tokens = Connection::open(address.expect("an address")).ask(&listed).text();
+    assert!(tokens.contains(r#""name":"first-token""#), "{tokens}");
     process.signal("TERM");
     assert!(process.end().success());
     let log = process.errors();

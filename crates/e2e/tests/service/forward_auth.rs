@@ -98,6 +98,8 @@ fn a_service_chooses_its_refusals_and_each_proxy_its_status() {
         assert_eq!((refused.status, refused.text().as_str()), (status, "rule all has 0 left"));
         assert_eq!(refused.header("content-type"), Some("text/plain"), "{refused:?}");
         assert_eq!(refused.header("x-tollgate-status"), real, "{refused:?}");
+        assert_eq!(refused.header("x-content-type-options"), Some("nosniff"), "{refused:?}");
+        assert_eq!(refused.header("content-security-policy"), Some("sandbox"), "{refused:?}");
     }
     let wrong = ask("?deny_status=200");
     assert_eq!((wrong.status, &wrong.json()["code"]), (400, &serde_json::json!("invalid_query")));

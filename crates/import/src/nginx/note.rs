@@ -86,6 +86,8 @@ pub enum NginxLoss {
     },
     /// No rule: no request gets there.
     NeverMet,
+    /// No rule: a `return` beside it responds first.
+    Returns,
     /// No rule for what is limited in a location with a regular expression.
     RegexLocation(String),
     /// No rule for what is limited in a location without a path.
@@ -166,6 +168,7 @@ impl NginxLoss {
             Self::Variable(_) => "variable",
             Self::Computed { .. } => "computed",
             Self::NeverMet => "never_met",
+            Self::Returns => "returns",
             Self::RegexLocation(_) => "regex_location",
             Self::NamedLocation(_) => "named_location",
             Self::UnwritablePath(_) => "unwritable_path",
@@ -241,6 +244,10 @@ impl fmt::Display for NginxLoss {
                 printable(by)
             ),
             Self::NeverMet => f.write_str("no request gets here; no rule is made of it"),
+            Self::Returns => f.write_str(
+                "nginx runs the return beside it before it counts, so that nothing is limited; no \
+                 rule is made of it",
+            ),
             Self::RegexLocation(path) => write!(
                 f,
                 "rules match no regular expressions; what location {} limits in another way than \

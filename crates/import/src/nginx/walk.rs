@@ -75,6 +75,7 @@ impl Walk<'_> {
         let is_alone = is_whole && servers.iter().copied().filter(|it| counted(it)).count() == 1;
         for (server, default) in servers.iter().zip(defaults) {
             if !counted(server) {
+                self.note_returns(server.children(), true);
                 continue;
             }
             if self.is_full(&server.place) {
@@ -139,6 +140,7 @@ impl Walk<'_> {
             let mut level = level(children.iter().copied(), around.level, self.findings);
             if answers_at_once(directive.children()) {
                 level = level.unlimited();
+                self.note_returns(directive.children(), false);
             }
             self.note_conditions(&children, &level);
             let (LocationMatch::Exact(path) | LocationMatch::Prefix { path, .. }) = what else {
@@ -292,6 +294,17 @@ impl Walk<'_> {
         let conditions = children.iter().filter(|it| it.name == "if");
         for condition in conditions.filter(|_| !level.limits.list.is_empty()) {
             self.findings.note(&condition.place, NginxLoss::If);
+        }
+    }
+
+    /// Tells of limits beside a `return`; in a server, also of those in its locations.
+    fn note_returns(&mut self, directives: &[Directive], is_deep: bool) {
+        for directive in directives {
+            if directive.name == "limit_req" {
+                self.findings.note(&directive.place, NginxLoss::Returns);
+            } else if is_deep {
+                self.note_returns(directive.children(), true);
+            }
         }
     }
 

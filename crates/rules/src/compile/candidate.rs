@@ -9,7 +9,7 @@ use crate::compile::quota::compile_quota;
 use crate::compile::rule::{Flaws, quota};
 use crate::document::{CandidateDocument, RuleDocument};
 use crate::limit_from::LimitFrom;
-use crate::ruleset::{Rule, SoftLimit};
+use crate::rule::{Rule, SoftLimit};
 
 /// Shares of a limit that usage never reaches.
 const NO_WARNING: SoftLimit = SoftLimit { warn_at: u32::MAX, clear_at: u32::MAX };

@@ -9,7 +9,7 @@ use crate::calendar::calendar;
 use crate::compile::CompileOptions;
 use crate::compile::candidate::CandidateLimit;
 use crate::compile::flaw::Flaw;
-use crate::compile::group::{Counted, group};
+use crate::compile::group::{Counted, group, rule_digest};
 use crate::compile::quota::compile_quota;
 use crate::directory::client::parse_identifiers;
 use crate::document::{
@@ -25,7 +25,7 @@ use crate::matching::host::HostMatcher;
 use crate::matching::method::MethodSet;
 use crate::matching::path::PathMatcher;
 use crate::refusal::{InvalidRefusal, RefusalBody, RuleRefusal};
-use crate::ruleset::{Penalty, Rule, SoftLimit, StatusSet};
+use crate::rule::{Penalty, Rule, SoftLimit, StatusSet};
 use crate::window::{WindowLength, calendar_text};
 
 /// How long `throttle` holds requests unless the rule says otherwise.
@@ -77,6 +77,8 @@ pub(crate) fn compile_rule(
         candidate_of: None,
         name: document.name.as_deref().map(Into::into),
         enabled: document.enabled,
+        plain: None,
+        digest: 0,
         quota,
         limit,
         limit_from,
@@ -245,11 +247,13 @@ fn penalty(
         let advice = "count up to 1000000 refusals within at most 31622400 seconds";
         Flaw::new(error.to_string(), advice)
     });
+    let counter = format!("{}!penalty", document.rule_id);
     Some(Penalty {
         after,
         within,
         ban: Micros::from_secs(ban_seconds),
-        counter: format!("{}!penalty", document.rule_id).into(),
+        digest: rule_digest(&counter),
+        counter: counter.into(),
         group: group(Counted::Refusals, identifiers, tenant),
         limit: flaws.keep("penalty", limit)?,
     })

@@ -12,7 +12,7 @@ use crate::directory::client::{SEPARATOR, parse_value};
 use crate::directory::expiry::is_over;
 use crate::directory::table::Table;
 use crate::identifier::Identifier;
-use crate::ruleset::Rule;
+use crate::rule::Rule;
 
 /// A client as one rule counts it: the values of the rule's identifiers, in their order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,7 +35,8 @@ pub struct Digest {
 
 impl Digest {
     /// Whether a text is one of these digests.
-    fn made(&self, text: &str) -> bool {
+    #[must_use]
+    pub fn made(&self, text: &str) -> bool {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         let digits = text.strip_prefix(self.prefix);
         digits.is_some_and(|it| it.len() == DIGEST_DIGITS && it.bytes().all(is_digit))

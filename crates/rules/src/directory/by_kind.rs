@@ -43,6 +43,11 @@ impl<V: Clone + Default + PartialEq> ByKind<V> {
         self.tables.iter().map(|(_, table)| table.len()).sum()
     }
 
+    /// What is known of each client.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.tables.iter().flat_map(|(_, table)| table.values())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }

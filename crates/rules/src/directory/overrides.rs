@@ -6,6 +6,7 @@ use tollgate_core::{Limit, MAX_LIMIT, Micros, Quota, Timestamp};
 
 use crate::compile::flaw::Flaw;
 use crate::compile::quota::compile_quota;
+use crate::directory::Directory;
 use crate::directory::expiry::{is_over, parse_expiry, parse_moment};
 use crate::document::OverrideDocument;
 use crate::window::Seconds;
@@ -94,6 +95,13 @@ impl Override {
     /// The limit of the rule with this exception made, if such a limit can be.
     pub(crate) fn limit(&self, rule: &Quota) -> Option<Limit> {
         compile_quota(self.applied_to(rule), false).ok()
+    }
+}
+
+impl Directory {
+    /// The exceptions of all clients.
+    pub(crate) fn exceptions(&self) -> impl Iterator<Item = &Override> {
+        self.overrides.values().flat_map(|exceptions| exceptions.iter())
     }
 }
 

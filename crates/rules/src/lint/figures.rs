@@ -6,7 +6,8 @@ use super::{LintView, Suspect, applies_wherever};
 use crate::compile::flaw::Flaw;
 use crate::directory::overrides::Override;
 use crate::document::{Consistency, OverrideDocument};
-use crate::ruleset::Rule;
+use crate::rule::Rule;
+use crate::ruleset::RuleSet;
 
 /// The largest limit for which Redis computes what memory would: the numbers of its scripts are
 /// doubles.
@@ -94,12 +95,17 @@ pub(super) fn override_beyond_redis(
     view: &LintView<'_>,
     document: &OverrideDocument,
 ) -> Option<Flaw> {
-    let rule = view.rules.find(&document.rule_id)?;
-    let is_shared = view.context.redis && rule.consistency == Consistency::Strict;
-    let exception = Override::parse(document).ok().filter(|_| is_shared)?;
+    let exception = Override::parse(document).ok().filter(|_| view.context.redis)?;
+    exception_beyond_redis(view.rules, &exception)
+}
+
+/// As above, of an override that was read.
+pub(super) fn exception_beyond_redis(rules: &RuleSet, exception: &Override) -> Option<Flaw> {
+    let rule = rules.find(&exception.rule_id)?;
+    let is_shared = rule.consistency == Consistency::Strict;
     let quota = exception.applied_to(&rule.quota);
-    let (_, amount) = beyond_exact(&quota).filter(|_| beyond_exact(&rule.quota).is_none())?;
-    Some(inexact(amount))
+    let beyond = beyond_exact(&quota).filter(|_| is_shared && beyond_exact(&rule.quota).is_none());
+    Some(inexact(beyond?.1))
 }
 
 fn beyond_exact(quota: &Quota) -> Option<(&'static str, u64)> {

@@ -7,7 +7,7 @@ use crate::compile::flaw::Flaw;
 use crate::document::Consistency;
 use crate::identifier::Identifier;
 use crate::matching::glob::Glob;
-use crate::ruleset::Rule;
+use crate::rule::Rule;
 
 /// From here on one counter is a matter of capacity: nodes of a Redis cluster cannot share it, and in
 /// PostgreSQL its charges wait for each other. Beyond its limit a counter is asked seldom, because

@@ -11,7 +11,8 @@ use crate::matching::glob::Glob;
 use crate::matching::method::standard_method_like;
 use crate::matching::steps::Steps;
 use crate::plan::facts::EVERYTHING;
-use crate::ruleset::{Rule, RuleSet};
+use crate::rule::Rule;
+use crate::ruleset::RuleSet;
 
 /// Another rule matches everything this one does and takes its place.
 pub(super) fn replaced_everywhere(view: &LintView<'_>, suspect: Suspect<'_>) -> Option<Flaw> {

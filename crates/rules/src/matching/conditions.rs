@@ -89,15 +89,21 @@ impl Conditions {
         facts: &Facts<'_>,
         tier: Option<&str>,
     ) -> Result<Met, Unmet<'_>> {
-        if self.methods.is_none() && self.tiers.is_empty() && self.attributes.is_empty() {
+        if self.are_all_of_place() {
             return Ok(Met::Proven);
         }
         self.check_each(facts, tier)
     }
 
+    /// Whether the index covers all conditions.
+    #[inline]
+    pub(crate) fn are_all_of_place(&self) -> bool {
+        self.methods.is_none() && self.tiers.is_empty() && self.attributes.is_empty()
+    }
+
     fn check_each(&self, facts: &Facts<'_>, tier: Option<&str>) -> Result<Met, Unmet<'_>> {
         if let Some(methods) = &self.methods
-            && !facts.method.is_some_and(|method| methods.contains(method))
+            && !facts.method().is_some_and(|method| methods.contains(method))
         {
             return Err(Unmet::Method);
         }

@@ -64,12 +64,17 @@ impl Costs {
         let Some(path) = facts.path.as_deref() else { return self.otherwise };
         let mut narrowest = usize::MAX;
         self.index.visit(path, facts.path_case, &mut |at| {
-            let accepts = |methods: &MethodSet| facts.method.is_some_and(|m| methods.contains(m));
+            let accepts = |methods: &MethodSet| facts.method().is_some_and(|m| methods.contains(m));
             if self.entries[at].methods.as_ref().is_none_or(accepts) {
                 narrowest = narrowest.min(at);
             }
         });
         self.entries.get(narrowest).map_or(self.otherwise, |entry| entry.cost)
+    }
+
+    /// What every request costs, if all cost the same.
+    pub(crate) fn of_all(&self) -> Option<u64> {
+        self.are_equal().then_some(self.otherwise)
     }
 
     /// Whether all requests cost the same.

@@ -11,6 +11,7 @@ use crate::matching::method::Method;
 use crate::matching::network::{ClientText, parse_address};
 use crate::matching::path::{self, PathCase};
 use crate::matching::steps::GlobWork;
+use crate::rule::PlainIdentifier;
 use crate::secret::SecretDigest;
 
 /// The value of what identifies nothing in particular: `global`, or `endpoint` in a rule that names
@@ -23,10 +24,10 @@ pub(crate) struct Facts<'a> {
     /// In its normal form, folded.
     pub(crate) path: Option<Cow<'a, str>>,
     pub(crate) path_case: PathCase,
-    pub(crate) method: Option<Method<'a>>,
     pub(crate) tenant: Option<&'a str>,
     /// The cost of the request, before rules multiply it.
     pub(crate) cost: u64,
+    method: OnceCell<Option<Method<'a>>>,
     address: OnceCell<Option<AddressFact<'a>>>,
     api_key: OnceCell<Option<SecretDigest>>,
     pub(crate) glob_work: GlobWork,
@@ -39,9 +40,9 @@ impl<'a> Facts<'a> {
             attributes,
             path: get(Attribute::Path).map(|path| path_case.fold(path::normalise(path))),
             path_case,
-            method: get(Attribute::Method).map(Method::new),
             tenant: get(Attribute::Tenant),
             cost: attributes.cost(),
+            method: OnceCell::new(),
             address: OnceCell::new(),
             api_key: OnceCell::new(),
             glob_work: GlobWork::default(),
@@ -50,6 +51,11 @@ impl<'a> Facts<'a> {
 
     pub(crate) fn get(&self, attribute: Attribute<'_>) -> Option<&'a str> {
         present(self.attributes.get(attribute))
+    }
+
+    /// Read when the first rule asks for it: many rules hold for all methods.
+    pub(crate) fn method(&self) -> Option<Method<'a>> {
+        *self.method.get_or_init(|| self.get(Attribute::Method).map(Method::new))
     }
 
     pub(crate) fn host(&self) -> Option<Cow<'a, str>> {
@@ -76,6 +82,17 @@ impl<'a> Facts<'a> {
             Identifier::Path => self.path.as_deref(),
             Identifier::Endpoint => Some(endpoint),
             _ => Some(EVERYTHING),
+        }
+    }
+
+    /// The value of the identifier of a plain rule.
+    #[inline]
+    pub(crate) fn plain_value(&self, identifier: PlainIdentifier) -> Option<&str> {
+        match identifier {
+            PlainIdentifier::UserId => self.get(Attribute::UserId),
+            PlainIdentifier::ApiKey => self.get(Attribute::ApiKey),
+            PlainIdentifier::Tenant => self.tenant,
+            PlainIdentifier::Ip => self.client_address().map(AddressFact::text),
         }
     }
 

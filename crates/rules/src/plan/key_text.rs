@@ -52,7 +52,7 @@ impl KeyText {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let end = self.len + bytes.len();
         match self.inline.get_mut(self.len..end).filter(|_| self.long.is_empty()) {
-            Some(free) => free.copy_from_slice(bytes),
+            Some(free) => copy_short(free, bytes),
             None => self.push_long(bytes),
         }
         self.len = end;
@@ -86,6 +86,14 @@ impl KeyText {
         self.long.truncate(len);
     }
 
+    /// Takes everything back, and its memory too if it was long.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+        if self.long.capacity() > 0 {
+            self.long = Vec::new();
+        }
+    }
+
     /// Gives memory back that is not needed.
     pub(crate) fn shrink(&mut self) {
         self.long.shrink_to_fit();
@@ -97,5 +105,35 @@ impl KeyText {
             self.long.extend_from_slice(self.inline.get(..self.len).unwrap_or_default());
         }
         self.long.extend_from_slice(bytes);
+    }
+}
+
+/// Copies a text to a place of its length. Identifiers are short, and a call of the C library takes longer than they do.
+#[inline]
+fn copy_short(to: &mut [u8], from: &[u8]) {
+    match (to.first_chunk_mut::<8>(), from.first_chunk::<8>()) {
+        (Some(start), Some(first)) if from.len() <= 16 => {
+            *start = *first;
+            if let (Some(end), Some(last)) = (to.last_chunk_mut::<8>(), from.last_chunk::<8>()) {
+                *end = *last;
+            }
+        }
+        _ => to.copy_from_slice(from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_every_length_are_copied_whole() {
+        let letters: Vec<u8> = (0..200).collect();
+        for length in 0..letters.len() {
+            let mut text = KeyText::default();
+            text.push(b"before");
+            text.push(&letters[..length]);
+            assert_eq!(text.as_slice(), [b"before", &letters[..length]].concat(), "{length}");
+        }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::json;
-use tollgate_core::Timestamp;
-use tollgate_rules::Admission;
+use tollgate_core::{Charge, Timestamp};
+use tollgate_rules::{Admission, Plan, Planned, Policy};
 
 use crate::request::{Request, plan, policy};
 
@@ -210,9 +210,12 @@ impl PlainRequest {
 proptest! {
     #[test]
     fn the_index_finds_what_a_scan_finds(
-        rules in prop::collection::vec(plain_rule(), 0..8),
+        mut rules in prop::collection::vec(plain_rule(), 0..8),
         requests in prop::collection::vec(plain_request(), 1..16),
+        is_replacing in any::<bool>(),
     ) {
+        // Where no rule replaces others, plans are made in another way.
+        rules.iter_mut().filter(|_| !is_replacing).for_each(|rule| rule.replaces.clear());
         let documents = rules.iter().enumerate().map(|(at, rule)| rule.document(at, rules.len()));
         let policy = policy(&json!({ "rules": documents.collect::<Vec<_>>() }).to_string());
         for request in &requests {
@@ -251,5 +254,47 @@ proptest! {
         }
         let priorities = policy.rules().iter().map(|rule| -rule.priority).collect::<Vec<_>>();
         prop_assert!(priorities.is_sorted());
+    }
+
+    /// Rules with nothing but a place and an identifier are planned by a shorter path, unless some rule replaces others.
+    #[test]
+    fn the_fast_path_of_plain_rules_plans_what_the_general_one_plans(
+        rules in prop::collection::vec(plain_rule(), 1..8),
+        requests in prop::collection::vec(plain_request(), 1..16),
+        long in "(sha256:)?[a-z]{0,40}",
+    ) {
+        let rules = rules.into_iter().map(|rule| PlainRule { replaces: vec![], ..rule });
+        let documents = rules.enumerate().map(|(at, rule)| rule.document(at, 0));
+        let documents = documents.collect::<Vec<_>>();
+        let replacing = json!({
+            "rule_id": "off", "limit": 1, "window": "1m", "identifier_type": "global",
+            "enabled": false, "replaces": ["r0"], "priority": -9,
+        });
+        let general = documents.iter().chain([&replacing]).collect::<Vec<_>>();
+        let general = policy(&json!({ "rules": general }).to_string());
+        let policy = policy(&json!({ "rules": documents }).to_string());
+        for request in &requests {
+            let user = request.user.map(|user| format!("{long}{user}").repeat(30));
+            let request = PlainRequest { user: None, ..request.clone() }.request();
+            let request = match &user {
+                Some(user) => request.with("user_id", user),
+                None => request,
+            };
+            let (plain, all) = (
+                plan(&policy, std::slice::from_ref(&request), Timestamp::EPOCH),
+                plan(&general, std::slice::from_ref(&request), Timestamp::EPOCH),
+            );
+            prop_assert_eq!(&plain.admission, &all.admission);
+            let lines = |plan: &Plan, policy: &Policy| {
+                let charges = plan.charges(policy.rules());
+                let charges = charges.map(|Charge { key, limit, cost, mode }| {
+                    let key = (key.rule.to_owned(), key.subject.to_vec(), key.rest.to_vec());
+                    (key, *limit, cost, mode)
+                });
+                let fingerprints = plan.planned().iter().map(Planned::fingerprint);
+                charges.zip(fingerprints).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(lines(&plain, &policy), lines(&all, &general));
+        }
     }
 }

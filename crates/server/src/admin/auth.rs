@@ -291,7 +291,7 @@ impl Tokens {
                 "the check API needs a client certificate, or a token".to_owned()
             }
             _ => format!(
-                "this call needs the right `{}`: send `Authorization: Bearer TOKEN`",
+                "this call needs a token of role `{}`: send `Authorization: Bearer TOKEN`",
                 right.name()
             ),
         };
@@ -336,7 +336,7 @@ fn challenge(problem: Problem) -> Problem {
 /// The problem of a call without the permission it needs.
 pub(crate) fn forbidden(principal: &Principal, right: Right) -> Problem {
     let (has, needs) = (principal.role().name(), right.name());
-    let detail = format!("this call needs the right `{needs}`; the token is one of role `{has}`");
+    let detail = format!("this call needs the role `{needs}`; the token is one of role `{has}`");
     Problem::new(StatusCode::FORBIDDEN, RIGHT_MISSING, detail)
 }
 

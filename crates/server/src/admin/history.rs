@@ -13,7 +13,7 @@ use utoipa::{IntoResponses, ToSchema};
 
 use super::policy::{PolicyAnswer, expected_revision, in_order};
 use super::response::{ChangeAnswer, ChangesAnswer, refusal, tag};
-use super::write::{is_dry_run, write};
+use super::write::write;
 use crate::app::state::ServerState;
 use crate::edge::http::extract::{PathName, RuleEditor, RuleViewer, Session, read_name};
 use crate::edge::http::openapi::{AdminProblems, PageProblems, WriteParameters, WriteProblems};
@@ -214,13 +214,14 @@ async fn read<T: Serialize + Send + 'static>(
 
 /// Brings the policy back to a revision, in one transaction that makes a new revision.
 ///
-/// API keys, tokens and bans stay as they are. A tenant-admin brings back what tenant-admins of its tenant wrote or removed
+/// API keys, tokens and bans stay as they are; with `only=rules` also tiers, clients, overrides and lists. A tenant-admin brings back what tenant-admins of its tenant wrote or removed
 /// last; changes by operators stay. `If-Match` with the `ETag` of a dry run makes sure that exactly the changes it showed
 /// are made.
 #[utoipa::path(
     post, path = "/api/v1/policy/revisions/{revision}/rollback", tag = "rules", security(("token" = [])),
     params(
         ("revision" = u64, Path, description = "The revision", example = 1),
+        ("only" = Option<String>, Query, description = "`rules`: only rules are brought back, and other entries stay"),
         WriteParameters,
     ),
     responses(
@@ -239,15 +240,24 @@ pub(crate) async fn rollback(
 ) -> Result<Response, Problem> {
     app.policy_source.catalog()?;
     let to = number("the revision", &read_name(revision)?)?;
-    let dry_run = is_dry_run(&uri)?;
+    let query = Parameters::read(&uri, &["dry_run", "only"])?;
+    let dry_run = query.flag("dry_run")?;
+    let only = match query.one("only")? {
+        None => None,
+        Some("rules") => Some(Kind::Rule),
+        Some(_) => {
+            let detail = "`only` is rules; without it, tiers, clients, overrides and lists are brought back too";
+            return Err(Problem::bad_request("invalid_query", detail));
+        }
+    };
     let revision = expected_revision(&headers)?;
     if let Some(tenant) = session.tenant() {
         // The log keeps every entry that comes back, however short the call is.
-        let trial = write(&app, &session, Intent::Rollback { to, revision }, true).await?;
+        let trial = write(&app, &session, Intent::Rollback { to, only, revision }, true).await?;
         let entries = trial.changes.iter().filter_map(|change| change.after.as_ref());
         app.guard.tenant_write(&tenant, entries.map(|entry| entry.body().len()).sum())?;
     }
-    let written = write(&app, &session, Intent::Rollback { to, revision }, dry_run).await?;
+    let written = write(&app, &session, Intent::Rollback { to, only, revision }, dry_run).await?;
     let Session { mut fields, .. } = session;
     fields.insert(header::ETAG, tag(written.version.revision.number));
     Ok((fields, Json(ChangesAnswer::new(&written, dry_run))).into_response())

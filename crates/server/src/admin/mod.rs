@@ -6,6 +6,7 @@ pub(crate) mod auth;
 mod bans;
 mod call;
 mod describe;
+mod foreign_rules;
 mod history;
 mod policy;
 mod read;

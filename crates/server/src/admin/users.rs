@@ -40,6 +40,10 @@ pub(crate) struct UserLimits {
     /// The ban of the user; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     banned: Option<BanAnswer>,
+    /// Why what is left is not known from the shared store, if it is away: it is what this node counted alone, which may
+    /// let more pass, up to the limit times the fallback factor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    degraded: Option<String>,
     /// Every limit that applies.
     limits: Vec<UserLimit>,
 }
@@ -281,7 +285,7 @@ impl UserLimits {
             Some(UserLimit {
                 rule_id: rule.rule_id.clone(),
                 limit: outcome.outcome.limit,
-                remaining: report.remaining,
+                remaining: outcome.outcome.remaining(),
                 reset_at: rfc_3339(decision.now().plus(outcome.reset_after(decision.now()))),
                 full_at: rfc_3339(decision.now().plus(report.reset_after)),
                 window_seconds: seconds(outcome.outcome.window),
@@ -295,6 +299,7 @@ impl UserLimits {
             tier: tier.map(|name| UserTier { name, from }),
             listed: listed.map(UserListed::new),
             banned,
+            degraded: decision.degraded().map(|why| why.to_string()),
             limits: limits.collect(),
         }
     }

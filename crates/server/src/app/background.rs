@@ -21,6 +21,7 @@ impl App {
                     if self.state.sync().await.is_err() {
                         self.state.follow_policy_copy().await;
                     }
+                    self.report_readiness();
                     if is_time_for_all {
                         let _ = self.state.sync_all().await;
                     }

@@ -1,6 +1,7 @@
 //! The fleet that a node belongs to: all its nodes have one secret. Nodes count together in a store only if their
 //! secrets are the same.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -18,8 +19,13 @@ use crate::settings::Settings;
 
 /// How long a start waits for the store before it goes on without.
 const START_TIMEOUT: Duration = Duration::from_millis(500);
-/// How often a store that may not be used yet is asked.
+/// How often a store that does not respond is asked.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a store is asked that this node may not use.
+const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a store has to be without a mark before a running node claims it in which it never counted. Nodes that did
+/// restore their mark sooner: else one with a wrong secret could take the store from its fleet when it loses its data.
+const CLAIM_DELAY: Duration = Duration::from_secs(10);
 /// How often a store in use is asked whether it still is the fleet's: it may have lost its mark, or been replaced.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How often a store that no request calls is probed: the age of its health and metrics.
@@ -32,6 +38,8 @@ pub(crate) struct Fleet {
     previous: Option<Secret>,
     /// The mark in the store, as far as is known.
     mark: Mutex<StoreMark>,
+    /// Whether this node has counted in the store.
+    has_counted: AtomicBool,
     store: StoreUrl,
     gate: FleetGate,
     sealer: Arc<IdSealer>,
@@ -42,6 +50,8 @@ pub(crate) struct Fleet {
 enum StoreOwner {
     Us,
     Others,
+    /// No fleet, and it was not claimed.
+    Unmarked,
     /// It cannot be reached, or the secret is not known yet: why.
     Unknown(String),
 }
@@ -52,7 +62,8 @@ impl Fleet {
         let store = settings.store.clone();
         let previous = settings.fleet_previous_secret.clone();
         let mark = Mutex::new(StoreMark::Ours);
-        let fleet = Self { secret: OnceLock::new(), previous, mark, store, gate, sealer };
+        let (secret, has_counted) = (OnceLock::new(), AtomicBool::new(false));
+        let fleet = Self { secret, previous, mark, has_counted, store, gate, sealer };
         if let Some(given) = &settings.fleet_secret {
             fleet.learn(Secret::expose(given));
         }
@@ -111,6 +122,15 @@ impl Fleet {
     }
 
     fn others_own_it(&self) -> String {
+        if self.has_counted.load(Relaxed) {
+            return format!(
+                "the store {} belongs to another fleet now, although this node has counted there: a node with another \
+                 secret, or none, marked it after it had lost its data, or this node was left out when the secret \
+                 changed. If that node is wrong, stop it and delete the mark (the key `fleet` with the prefix of the \
+                 store, or the row `fleet`)",
+                self.store
+            );
+        }
         format!(
             "the store {} belongs to another fleet: its nodes have another secret, or none. Use their catalog, set \
              TOLLGATE_FLEET_SECRET or fleet.secret_file to their secret, or choose another store or prefix. If you are \
@@ -130,7 +150,7 @@ fn tell_mark(mark: StoreMark) {
         StoreMark::NoSecret => tracing::warn!(
             "nodes without a secret count in the store; this node counts with them, until they have ended"
         ),
-        StoreMark::Ours | StoreMark::Others => {
+        StoreMark::Ours | StoreMark::Others | StoreMark::Absent => {
             tracing::info!("the store is marked with the fleet's secret");
         }
     }
@@ -142,7 +162,7 @@ impl Shared {
     pub(crate) async fn claim_store(&self) -> Result<(), StartError> {
         let began = Stopwatch::start();
         loop {
-            match self.store_owner().await {
+            match self.store_owner(true).await {
                 StoreOwner::Others => return Err(StartError::new(&self.fleet.others_own_it())),
                 StoreOwner::Us => return Ok(()),
                 StoreOwner::Unknown(why) if began.elapsed() > START_TIMEOUT => {
@@ -150,7 +170,7 @@ impl Shared {
                     tracing::warn!(%store, "{why}; until it can be used, on_store_failure of each rule applies");
                     return Ok(());
                 }
-                StoreOwner::Unknown(_) => sleep(RETRY_INTERVAL).await,
+                StoreOwner::Unknown(_) | StoreOwner::Unmarked => sleep(RETRY_INTERVAL).await,
             }
         }
     }
@@ -162,9 +182,21 @@ impl Shared {
         // its circuit breaker.
         let mut is_awaited = self.fleet.has_shared_store() && !self.fleet.owns_store();
         let mut is_lost = false;
+        let mut unmarked: Option<Stopwatch> = None;
         loop {
-            sleep(if last == StoreOwner::Us { RECHECK_INTERVAL } else { RETRY_INTERVAL }).await;
-            let owner = self.store_owner().await;
+            sleep(match last {
+                StoreOwner::Us => RECHECK_INTERVAL,
+                StoreOwner::Others | StoreOwner::Unmarked => REFUSED_INTERVAL,
+                StoreOwner::Unknown(_) => RETRY_INTERVAL,
+            })
+            .await;
+            let has_waited = unmarked.is_some_and(|it| it.elapsed() >= CLAIM_DELAY);
+            let may_claim = has_waited || self.fleet.has_counted.load(Relaxed);
+            let owner = self.store_owner(may_claim).await;
+            unmarked = match owner {
+                StoreOwner::Unmarked => unmarked.or_else(|| Some(Stopwatch::start())),
+                _ => None,
+            };
             if owner == StoreOwner::Others && !std::mem::replace(&mut is_lost, true) {
                 is_awaited = true;
                 let why = self.fleet.others_own_it();
@@ -189,9 +221,9 @@ impl Shared {
         }
     }
 
-    /// Asks a shared store whose it is, and opens or closes its gate accordingly. A store that does not respond stays
-    /// as it is: its circuit breakers know best.
-    async fn store_owner(&self) -> StoreOwner {
+    /// Asks a shared store whose it is, claims it if it is unmarked and `may_claim`, and opens or closes its gate
+    /// accordingly. A store that does not respond stays as it is: its circuit breakers know best.
+    async fn store_owner(&self, may_claim: bool) -> StoreOwner {
         let store = self.limiter.store();
         if !self.fleet.store.is_shared() {
             return StoreOwner::Us;
@@ -204,9 +236,11 @@ impl Shared {
         }
         let mark = secret.map(|secret| secret.mark());
         let previous = secret.and_then(|secret| secret.previous_mark());
-        let owner = match store.claim(mark.as_deref(), previous.as_deref()).await {
+        let owner = match store.claim(mark.as_deref(), previous.as_deref(), may_claim).await {
             Ok((StoreMark::Others, _)) => StoreOwner::Others,
+            Ok((StoreMark::Absent, _)) => StoreOwner::Unmarked,
             Ok((mark, number)) => {
+                self.fleet.has_counted.store(true, Relaxed);
                 self.fleet.follow(mark);
                 number.into_iter().for_each(|number| self.fleet.know_store(number));
                 StoreOwner::Us
@@ -218,7 +252,7 @@ impl Shared {
                 });
             }
         };
-        self.fleet.gate.set_open(owner != StoreOwner::Others);
+        self.fleet.gate.set_open(owner == StoreOwner::Us);
         owner
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod fleet_secret;
 pub(crate) mod offload;
 mod opening;
 mod publish;
+pub(crate) mod readiness;
 mod reload;
 pub(crate) mod state;
 
@@ -26,6 +27,7 @@ use tollgate_catalog::CatalogUrl;
 use tower::ServiceExt as _;
 
 use crate::admin::auth::{Principal, Right};
+use crate::app::readiness::NodeReadiness;
 use crate::app::state::{ServerState, StartError};
 use crate::edge::drain::SharedBody;
 use crate::edge::gateway::Gateway;
@@ -311,6 +313,11 @@ impl App {
         })
     }
 
+    /// Tells the other nodes of the fleet that this one ends, so that they do not miss it.
+    pub fn leave_fleet(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.state.say_farewell())
+    }
+
     /// Closes the catalog, once nothing uses it any more.
     pub fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
@@ -329,16 +336,16 @@ impl App {
         }
     }
 
-    /// Reports that the server takes traffic.
-    pub fn set_ready(&self) {
-        self.grpc.report(true);
+    /// Reports that the server takes traffic, if it has a policy.
+    pub fn report_readiness(&self) {
+        self.grpc.report_if(|| self.state.readiness() == NodeReadiness::Ready);
     }
 
     /// Reports that the server takes no more traffic, so that load balancers use other servers.
     pub fn set_draining(&self) {
         self.state.is_draining.store(true, Ordering::Relaxed);
         self.state.audit_log.events.close();
-        self.grpc.report(false);
+        self.grpc.report_draining();
     }
 
     /// Ends gRPC streams that have no end, like `Watch` of health.

@@ -156,6 +156,8 @@ pub(crate) struct Queues {
     pub(crate) journal_queries: Offload,
     /// Replays of recent requests.
     pub(crate) previews: Offload,
+    /// Pages that wait for a replay, so that other pages do not.
+    pub(crate) preview_pages: Offload,
     /// Replays of uploaded logs, from before the log is read.
     pub(crate) simulations: Offload,
     /// Queries for the figures of all nodes. They wait for those nodes, and occupy no thread.
@@ -176,6 +178,7 @@ impl Default for Queues {
             pages: queue(running, 64, 16),
             journal_queries: queue(1, 64, 8),
             previews: queue(1, 8, 2),
+            preview_pages: queue(1, 8, 2),
             simulations: queue(1, 2, 1),
             figure_queries: queue(1, 64, 16),
         }

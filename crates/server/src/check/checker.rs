@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tokio::task::yield_now;
 use tollgate::{
     Attributes as _, CheckTarget, Clock as _, Decision, Idempotent, Limiter, Promise, Stopwatch,
@@ -117,7 +118,7 @@ impl Checker {
         };
         let check = |first: usize, count: usize| {
             let pairs = checks.iter().zip(subjects).skip(first).take(count);
-            let targets: Vec<CheckTarget<'_>> =
+            let targets: SmallVec<[CheckTarget<'_>; CHECKS_TOGETHER]> =
                 pairs.map(|(check, subject)| subject.of(check)).collect();
             self.limiter.check_batch(&targets)
         };

@@ -57,6 +57,13 @@ impl NodeName {
     }
 }
 
+/// The name of the node in the text of an id.
+pub(crate) fn node_in(id: &str) -> Option<&str> {
+    let (node, _) = id.strip_prefix('d')?.split_once('-')?;
+    let is_name = matches!(node.len(), 8 | 16) && node.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_name.then_some(node)
+}
+
 /// What an id is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdKind {

@@ -16,6 +16,7 @@ use super::journal_query::{
 use crate::app::fleet_secret::FleetSecret;
 use crate::app::state::Shared;
 use crate::edge::http::handlers::decisions::explain;
+use crate::edge::http::handlers::recorded_request::add_kept;
 
 /// How long a query may take.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -197,7 +198,8 @@ impl Shared {
         };
         let explained = self
             .journal
-            .with(id, |decision, is_refunded| explain(&id.text(), decision, is_refunded));
+            .with(id, |decision, is_refunded| explain(&id.text(), decision, is_refunded))
+            .map(|explained| add_kept(self, &id.text(), explained));
         let response = match explained {
             Ok(json) if json.len() >= MAX_RESPONSE_BYTES => RemoteDecision::TooLong,
             Ok(json) => RemoteDecision::Explained(json),

@@ -16,7 +16,7 @@ use tollgate_gateway::{
     ClientAddress, Forwarder, FromUpstream, GatewayCounts, OriginalClient,
     ResponseBody as ForwardedBody,
 };
-use tower::{Layer as _, ServiceExt as _};
+use tower::{Layer as _, Service as _};
 
 use crate::app::state::{ServerState, Shared, SharedStore, StartError};
 use crate::check::checker::Recording;
@@ -26,6 +26,9 @@ use crate::observe::audit_log::RequestContext;
 use crate::observe::metrics::{EntryPoint, RequestOutcome};
 use crate::observe::traces::Traces;
 use crate::settings;
+
+/// The response to a request. On the heap, in one piece: it takes kilobytes, and a future that awaits it would hold it twice.
+pub(crate) type GatewayCall = Pin<Box<dyn Future<Output = Response<GatewayBody>> + Send>>;
 
 /// A limiter in front of upstreams. Clones share their state.
 #[derive(Clone, Debug)]
@@ -65,20 +68,20 @@ impl Gateway {
     }
 
     /// Checks a request and forwards it.
-    pub(crate) async fn serve(
-        self,
-        request: Request<Incoming>,
-        peer: Peer,
-    ) -> Response<GatewayBody> {
+    pub(crate) fn serve(self: Arc<Self>, request: Request<Incoming>, peer: Peer) -> GatewayCall {
         match self.traces.clone() {
-            None => self.answer(request, peer).await,
-            Some(traces) => {
-                Box::pin(traces.forwarded(request, |request| self.answer(request, peer))).await
-            }
+            None => Box::pin(self.answer(request, peer)),
+            Some(traces) => Box::pin(async move {
+                traces.forwarded(request, |request| self.answer(request, peer)).await
+            }),
         }
     }
 
-    async fn answer(self, request: Request<Incoming>, peer: Peer) -> Response<GatewayBody> {
+    async fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> Response<GatewayBody> {
         let (mut parts, body) = request.into_parts();
         let address = peer.address.ip();
         parts.extensions.insert(ClientAddress(address));
@@ -91,7 +94,8 @@ impl Gateway {
         let (version, awaits_word) = (parts.version, parts.headers.contains_key(EXPECT));
         let mut body = SharedBody::new(body);
         let request = Request::from_parts(parts, body.clone());
-        let mut response = match self.service.oneshot(request).await {
+        // Always ready: neither the layer nor the forwarder makes requests wait for their turn.
+        let mut response = match self.service.clone().call(request).await {
             Ok(response) => response,
             Err(never) => match never {},
         };

@@ -13,7 +13,7 @@ use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 
 use crate::app::App;
-use crate::edge::gateway::{Gateway, GatewayBody};
+use crate::edge::gateway::{Gateway, GatewayBody, GatewayCall};
 use crate::edge::listen::{Listener, Peer, Shutdown, serve};
 
 /// A service, for one listener.
@@ -26,7 +26,7 @@ pub enum Service {
     /// gRPC.
     Grpc(Arc<App>),
     /// The gateway.
-    Gateway(Gateway),
+    Gateway(Arc<Gateway>),
 }
 
 impl Service {
@@ -61,8 +61,7 @@ impl Service {
                 Call::Boxed { call: Box::pin(async { call.await.map(ServiceBody::Http) }) }
             }
             Self::Gateway(gateway) => {
-                let call = gateway.clone().serve(request, peer);
-                Call::Boxed { call: Box::pin(async { call.await.map(ServiceBody::Gateway) }) }
+                Call::Gateway { call: Arc::clone(gateway).serve(request, peer) }
             }
         }
     }
@@ -75,6 +74,7 @@ pin_project! {
     enum Call<H, G> {
         Check { #[pin] call: H },
         Grpc { #[pin] call: G },
+        Gateway { call: GatewayCall },
         Boxed { call: BoxedCall },
     }
 }
@@ -90,6 +90,9 @@ where
         Poll::Ready(match self.project() {
             CallProjection::Check { call } => ready!(call.poll(context)).map(ServiceBody::Http),
             CallProjection::Grpc { call } => ready!(call.poll(context)).map(ServiceBody::Grpc),
+            CallProjection::Gateway { call } => {
+                ready!(call.as_mut().poll(context)).map(ServiceBody::Gateway)
+            }
             CallProjection::Boxed { call } => ready!(call.as_mut().poll(context)),
         })
     }

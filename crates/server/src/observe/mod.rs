@@ -7,5 +7,6 @@ pub(crate) mod metrics;
 pub(crate) mod preview;
 pub(crate) mod recent_traffic;
 pub(crate) mod recommendation;
+pub(crate) mod refusers;
 pub(crate) mod replay_budget;
 pub(crate) mod traces;

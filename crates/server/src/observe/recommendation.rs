@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode, header};
 use tollgate::{Attribute, Attributes as _};
+use tollgate_api::RecommendedRule;
+use tollgate_catalog::rule_prefix;
 use tollgate_simulate::ReplayOptions;
 use tollgate_simulate::recommend::{RecommendError, RecommendOptions, Recommendation, recommend};
 use tollgate_simulate::traffic::{Loader, Options, Traffic, TrafficRequest};
@@ -36,6 +38,8 @@ pub(crate) struct LiveRecommendation {
     pub(crate) one_in: u64,
     /// Whether requests were left out, because there were too many.
     pub(crate) is_cut: bool,
+    /// Rules in force that are not among the proposed ones; of one tenant, those of that tenant.
+    pub(crate) other_rules: u64,
 }
 
 impl Shared {
@@ -52,6 +56,7 @@ impl Shared {
         let ticket = self.queues.previews.enter(caller)?;
         let traffic = Arc::clone(&self.recent_traffic);
         let path_case = self.check_options.path_case;
+        let policy = self.limiter.policy();
         let canceller = CancelOnDrop::default();
         let is_cancelled = canceller.flag();
         let computing = async move {
@@ -67,12 +72,34 @@ impl Shared {
                 ReplayOptions { store_bytes: STORE_BYTES, path_case, ..ReplayOptions::default() };
             let mut watch = |replayed: usize| budget.check(replayed);
             let recommended = recommend(&traffic, &options, &replaying, &mut watch);
-            let recommendation = recommended.map_err(|error| problem(&error))?;
-            Ok(LiveRecommendation { recommendation, one_in, is_cut })
+            let mut recommendation = recommended.map_err(|error| problem(&error))?;
+            if let Some(tenant) = options.tenant.as_deref() {
+                name_as_own(&mut recommendation.rules, tenant);
+            }
+            let is_other = |id: &str| !recommendation.rules.iter().any(|rule| rule.rule_id == id);
+            let tenant = options.tenant.as_deref();
+            let visible = policy
+                .rules()
+                .iter()
+                .filter(|rule| tenant.is_none() || rule.tenant.as_deref() == tenant);
+            let other_rules = visible.filter(|rule| is_other(&rule.id)).count() as u64;
+            Ok(LiveRecommendation { recommendation, one_in, is_cut, other_rules })
         };
         let recommended = ticket.run(computing).await?;
         drop(canceller);
         recommended
+    }
+}
+
+/// Gives rules ids that administrators of a tenant may use.
+fn name_as_own(rules: &mut [RecommendedRule], tenant: &str) {
+    let prefix = rule_prefix(tenant);
+    let own = |id: &str| format!("{prefix}{id}");
+    for rule in rules {
+        rule.rule_id = own(&rule.rule_id);
+        for replaced in &mut rule.replaces {
+            *replaced = own(replaced);
+        }
     }
 }
 

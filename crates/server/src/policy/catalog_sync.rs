@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify};
 use tokio::task::spawn_blocking;
@@ -42,6 +42,8 @@ pub(crate) struct CatalogSync {
     /// Whether the tables of the catalog are known to exist.
     is_open: AtomicBool,
     pub(super) is_away: AtomicBool,
+    /// Why the last sync failed; `None` if it did not.
+    last_error: ArcSwapOption<String>,
     /// How often changes could not be put into force.
     pub(crate) errors: AtomicU64,
     /// Held while the view changes: of two concurrent syncs, the slower one must not win.
@@ -95,6 +97,7 @@ impl CatalogSync {
             heard_at: AtomicU64::new(heard_at.map_or(0, Timestamp::as_micros)),
             is_open: AtomicBool::new(is_open),
             is_away: AtomicBool::new(!is_open),
+            last_error: ArcSwapOption::empty(),
             errors: AtomicU64::new(0),
             turn: Mutex::default(),
             woken: Notify::new(),
@@ -118,7 +121,7 @@ impl CatalogSync {
             return Ok(None);
         }
         let (token, secret) = Token::create(Role::Admin).map_err(|it| StartError::new(&it))?;
-        let token = Token { name: Some("made at the first start".to_owned()), ..token };
+        let token = Token { name: Some("first-token".to_owned()), ..token };
         let added = self.catalog.add_first_admin(token, now).await;
         Ok(added.map_err(|error| StartError::new(&error))?.then_some(secret))
     }
@@ -158,6 +161,11 @@ impl CatalogSync {
         self.view.load()
     }
 
+    /// Whether the state in force is one of the catalog, which a copy may have kept, and not the built-in rules.
+    pub(crate) fn has_policy(&self) -> bool {
+        self.view.load().version() != Version::default()
+    }
+
     /// The epoch of the state in force: restored catalogs begin another.
     pub(crate) fn epoch(&self) -> u64 {
         self.view.load().version().revision.epoch
@@ -192,6 +200,11 @@ impl CatalogSync {
         self.heard_at().map(|heard_at| now.since(heard_at))
     }
 
+    /// Why the catalog cannot be read now, if it cannot.
+    pub(crate) fn last_error(&self) -> Option<Arc<String>> {
+        self.last_error.load_full()
+    }
+
     pub(super) fn heard_at(&self) -> Option<Timestamp> {
         let micros = self.heard_at.load(Relaxed);
         (micros > 0).then(|| Timestamp::from_micros(micros))
@@ -208,12 +221,14 @@ impl CatalogSync {
         match &synced {
             Ok(()) => {
                 self.heard_at.store(now.as_micros(), Relaxed);
+                self.last_error.store(None);
                 if self.is_away.swap(false, Relaxed) {
                     let number = self.view.load().version().revision.number;
                     tracing::info!(revision = number, "the catalog is available again");
                 }
             }
             Err(error) => {
+                self.last_error.store(Some(Arc::new(error.to_string())));
                 if !self.is_away.swap(true, Relaxed) {
                     self.errors.fetch_add(1, Relaxed);
                     tracing::error!("{error}; the last good rules stay in force");
@@ -239,8 +254,9 @@ impl CatalogSync {
                 let update = Arc::new(update);
                 // Rules are compiled on a thread that no request waits for.
                 let applied = spawn_blocking({
+                    let catalog = Arc::clone(&self.catalog);
                     let (before, update) = (Arc::clone(&before), Arc::clone(&update));
-                    move || before.apply(&update)
+                    move || catalog.follow_view(&before, &update)
                 });
                 match applied.await {
                     Ok(Ok(view)) => {

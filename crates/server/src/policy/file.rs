@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use tollgate::rules::{PolicyDocument, SECRET_DIGEST, Source, uncountable_in_redis};
 use tollgate::{Policy, Revision, Timestamp};
 
+use crate::policy::file_digest::digest_of_file;
 use crate::policy::load_status::LoadStatus;
 use crate::policy::redact;
 
@@ -32,6 +33,9 @@ const MAX_MISSED: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct LoadedPolicy {
     pub(crate) document: PolicyDocument,
+    /// The beginning of what `sha256sum` prints for the file; `None` without one. Nodes that read the same rules from their
+    /// own files have it in common, while revisions are counted by each.
+    pub(crate) file_digest: Option<String>,
     pub(crate) revision: Revision,
     pub(crate) at: Timestamp,
 }
@@ -226,7 +230,8 @@ fn compile(
     let policy = policy.with_directory(directory).with_revision(revision);
     // The API shows this document.
     source.document.redact_secrets();
-    Ok((policy, LoadedPolicy { document: source.document, revision, at: now }))
+    let file_digest = file.map(|_| digest_of_file(text));
+    Ok((policy, LoadedPolicy { document: source.document, file_digest, revision, at: now }))
 }
 
 #[cfg(test)]

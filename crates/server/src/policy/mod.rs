@@ -3,6 +3,7 @@
 pub(crate) mod bans;
 pub(crate) mod catalog_sync;
 pub(crate) mod file;
+pub(crate) mod file_digest;
 pub(crate) mod load_status;
 pub(crate) mod policy_copy;
 mod policy_copy_sync;

@@ -11,7 +11,7 @@ use tollgate::store::{
     PolicyCopyError, PolicyCopyHead, PolicyPublication, RedisPolicyCopy, SealedPolicy,
 };
 use tollgate::{Revision, Stopwatch, Timestamp};
-use tollgate_catalog::{Catalog, PolicyExport, Version, View};
+use tollgate_catalog::{Catalog, CatalogError, PolicyExport, Version, View};
 
 use crate::app::fleet_secret::FleetSecret;
 use crate::policy::sealed_policy::{self, PolicyHeader, PolicyText, Refusal};
@@ -103,10 +103,13 @@ impl PolicyCopy {
         match open(policy, secret).await {
             // It was replaced by an older one after its head was read.
             Ok(loaded) if loaded.view.version().revision <= known => None,
-            Ok(loaded) => {
-                self.bytes.store(bytes, Relaxed);
-                Some(loaded)
-            }
+            Ok(loaded) => match countable(loaded).await {
+                Ok(loaded) => {
+                    self.bytes.store(bytes, Relaxed);
+                    Some(loaded)
+                }
+                Err(refusal) => self.refuse(&header, &refusal),
+            },
             Err(refusal) => self.refuse(&header, &refusal),
         }
     }
@@ -227,6 +230,16 @@ fn genuine(head: &PolicyCopyHead, secret: &FleetSecret) -> Result<PolicyHeader, 
     if head.revision == Some((epoch, number)) { Ok(header) } else { Err(Refusal::OtherRevision) }
 }
 
+/// The policy, unless this Redis cannot count it: a node of an earlier version may have published it.
+async fn countable(loaded: OpenedPolicy) -> Result<OpenedPolicy, Refusal> {
+    let unusable = |why: String| Refusal::Unusable(format!("it is an invalid policy: {why}"));
+    let checked = spawn_blocking(move || match loaded.view.uncountable_in_redis() {
+        none if none.is_empty() => Ok(loaded),
+        problems => Err(CatalogError::Invalid(problems).to_string()),
+    });
+    checked.await.map_err(told).and_then(|checked| checked).map_err(unusable)
+}
+
 /// Opens a copy and compiles its rules, on a thread that no request waits for.
 async fn open(policy: SealedPolicy, secret: &Arc<FleetSecret>) -> Result<OpenedPolicy, Refusal> {
     let secret = Arc::clone(secret);
@@ -255,4 +268,39 @@ async fn seal(
 #[expect(clippy::needless_pass_by_value, reason = "it is a function for `map_err`")]
 fn told(error: impl ToString) -> String {
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A policy of so many rules by one identifier, as a node of an earlier version would have published it.
+    async fn check(rules: usize, expected: Option<&str>) {
+        let mut text = r#"{"epoch":7,"number":27,"stamp":5}"#.to_owned();
+        for number in 0..rules {
+            let body = format!(
+                r#"{{\"rule_id\":\"r{number:02}\",\"limit\":1,\"window\":\"1h\",\"identifier_type\":\"user_id\"}}"#
+            );
+            text += &format!(
+                "\n{{\"kind\":\"rule\",\"name\":\"r{number:02}\",\"body\":\"{body}\",\"version\":1}}"
+            );
+        }
+        let export = PolicyExport::read(text.as_bytes()).expect("entries");
+        let view = export.view().expect("a valid policy");
+        let opened = countable(OpenedPolicy { view, export, heard_at: None }).await;
+        match (opened, expected) {
+            (Ok(opened), None) => assert_eq!(opened.export.len(), rules),
+            (Err(refusal), Some(expected)) => {
+                let told = refusal.to_string();
+                assert!(told.contains(expected) && told.contains("invalid policy"), "{told}");
+            }
+            (opened, expected) => panic!("{rules} rules: {opened:?}, not {expected:?}"),
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_copy_that_this_redis_cannot_count_is_refused() {
+        check(64, None).await;
+        check(65, Some("rule r64")).await;
+    }
 }

@@ -43,10 +43,10 @@ impl CatalogSync {
         now: Timestamp,
         is_thorough: bool,
     ) {
-        let version = self.view.load().version();
-        if version == Version::default() {
+        if !self.has_policy() {
             return;
         }
+        let version = self.view.load().version();
         self.replace_undone_copy(secret, version, now).await;
         // The copy on the disk, so that the database is not read again.
         let source = match &self.copy {

@@ -23,6 +23,8 @@ pub(crate) struct InForce {
     pub(crate) revision: Revision,
     pub(crate) since: Timestamp,
     pub(crate) rules: usize,
+    /// The beginning of the SHA-256 of the rules file; `None` if the rules are in a catalog.
+    pub(crate) file_digest: Option<String>,
     /// The first rule, for examples.
     pub(crate) first: Option<String>,
 }
@@ -60,6 +62,7 @@ impl PolicySource {
                     revision: loaded.revision,
                     since: loaded.at,
                     rules: rules.len(),
+                    file_digest: loaded.file_digest.clone(),
                     first: rules.first().map(|rule| rule.rule_id.clone()),
                 }
             }
@@ -69,9 +72,18 @@ impl PolicySource {
                     revision: view.version().revision,
                     since: catalog_sync.in_force_since(),
                     rules: view.rules().len(),
+                    file_digest: None,
                     first: view.rules().keys().next().cloned(),
                 }
             }
+        }
+    }
+
+    /// Whether the built-in rules are in force because no policy could be read yet.
+    pub(crate) fn is_awaited(&self) -> bool {
+        match self {
+            Self::File(_) => false,
+            Self::Catalog(catalog_sync) => !catalog_sync.has_policy(),
         }
     }
 

@@ -95,23 +95,57 @@ fn write(rule: &RecommendedRule, text: &mut String) {
     }
 }
 
-/// Removes rules of endpoints whose limit is not lower than that of all classes they can meet: these refuse first.
+/// Removes rules of endpoints whose limit is not lower than that of all classes they can meet: these refuse first. One
+/// that replaces another rule stays as long as that: without it, a user would be counted by its address.
 pub(super) fn drop_needless(rules: &mut Vec<RecommendedRule>) {
     let classes: Vec<(String, u64)> = rules
         .iter()
         .filter(|rule| rule.endpoint.is_none())
         .map(|rule| (rule.identifier_type.clone(), rule.limit))
         .collect();
-    rules.retain(|rule| {
+    let is_needless = |rule: &RecommendedRule| {
         let of_class = classes.iter().filter(|(identifier, _)| *identifier == rule.identifier_type);
         let highest = of_class.map(|(_, limit)| *limit).max();
-        rule.endpoint.is_none() || highest.is_none_or(|highest| rule.limit < highest)
-    });
+        let is_first = highest.is_some_and(|highest| rule.limit >= highest);
+        rule.endpoint.is_some() && rule.replaces.is_empty() && is_first
+    };
+    while let Some(at) = rules.iter().position(is_needless) {
+        let dropped = rules.remove(at);
+        for rule in &mut *rules {
+            rule.replaces.retain(|replaced| *replaced != dropped.rule_id);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rule_that_replaces_another_stays_as_long_as_that() {
+        let rule = |rule_id: &str, identifier: &str, limit: u64, replaces: &[&str]| {
+            let replaces = replaces.iter().map(|id| (*id).to_owned()).collect();
+            let endpoint = rule_id.strip_prefix("search").map(|_| "/search".to_owned());
+            RecommendedRule { limit, replaces, endpoint, ..of_class(rule_id, rule_id, identifier) }
+        };
+        let check = |user: u64, address: u64, expected: &[&str]| {
+            let mut rules = vec![
+                rule("per_user", "user_id", 100, &["per_address"]),
+                rule("per_address", "ip", 50, &[]),
+                rule("search_per_user", "user_id", user, &["search_per_address"]),
+                rule("search_per_address", "ip", address, &[]),
+            ];
+            drop_needless(&mut rules);
+            let left: Vec<&str> = rules[2..].iter().map(|rule| &*rule.rule_id).collect();
+            assert_eq!(left, expected);
+            let ids: Vec<&String> = rules.iter().map(|rule| &rule.rule_id).collect();
+            assert!(rules.iter().flat_map(|rule| &rule.replaces).all(|it| ids.contains(&it)));
+        };
+        check(99, 49, &["search_per_user", "search_per_address"]);
+        check(100, 49, &["search_per_user", "search_per_address"]);
+        check(99, 50, &["search_per_user"]);
+        check(100, 50, &[]);
+    }
 
     #[test]
     fn a_hostile_server_cannot_add_to_the_policy() {

@@ -10,9 +10,9 @@ use super::candidate::of_class;
 use super::pattern::{Segments, frequent, is_file, pattern, segments};
 use crate::traffic::{RecordView, Traffic};
 
-/// A class or an endpoint has at least one of so many requests.
+/// A class or an endpoint has at least one of so many requests, and a class of an endpoint one of so many of those.
 const MIN_SHARE: u64 = 100;
-/// An endpoint has at least so many requests: fewer say little.
+/// An endpoint has at least so many requests, and a class of it too: fewer say little.
 const MIN_REQUESTS: u64 = 50;
 /// Most tiers that get rules.
 const MAX_TIERS: usize = 8;
@@ -162,23 +162,57 @@ fn endpoints(traffic: &Traffic, most: usize, mut taken: BTreeSet<String>) -> Vec
     }
     found.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     found.truncate(most);
-    let candidates = found.iter().filter_map(|(path, _, known)| {
-        let known_by = known.known_by.iter().max_by_key(|(_, count)| **count)?;
-        let (identifier, _, _) = known_by.0.words();
-        let mut methods: Vec<&'static str> = known.methods.iter().copied().collect();
-        if methods == ["GET"] {
-            // What is read by GET is read by HEAD.
-            methods.push("HEAD");
-        }
-        let endpoint = pattern(path);
-        let verb = if READING.contains(methods.first()?) { "" } else { methods.first()? };
-        let id = unique(&id_of(&format!("{verb}{endpoint}")), &mut taken);
-        let name = format!("{} {endpoint}", methods.join(", "));
-        let rule = of_class(&id, &name, identifier);
-        let methods = methods.into_iter().map(str::to_owned).collect();
-        Some(RecommendedRule { endpoint: Some(endpoint), methods, ..rule })
-    });
-    candidates.collect()
+    found.iter().flat_map(|(path, _, known)| rules_of(path, known, &mut taken)).collect()
+}
+
+/// A rule of an endpoint for each class of clients that is frequent there. A request with a user is not counted by its
+/// address, too: the rule of a class replaces those of weaker ones.
+fn rules_of(
+    path: &[String],
+    known: &EndpointTraffic,
+    taken: &mut BTreeSet<String>,
+) -> Vec<RecommendedRule> {
+    let mut methods: Vec<&'static str> = known.methods.iter().copied().collect();
+    if methods == ["GET"] {
+        // What is read by GET is read by HEAD.
+        methods.push("HEAD");
+    }
+    let Some(first) = methods.first() else { return Vec::new() };
+    let endpoint = pattern(path);
+    let verb = if READING.contains(first) { "" } else { first };
+    let name = format!("{} {endpoint}", methods.join(", "));
+    let methods: Vec<String> = methods.into_iter().map(str::to_owned).collect();
+    let classes = known.classes();
+    let is_alone = classes.len() == 1;
+    let mut rules: Vec<RecommendedRule> = Vec::new();
+    // From the weakest, so that each knows the ids of those that it replaces.
+    for known_by in classes.into_iter().rev() {
+        let (identifier, class_id, class) = known_by.words();
+        let id = if is_alone {
+            format!("{verb}{endpoint}")
+        } else {
+            format!("{verb}{endpoint} {class_id}")
+        };
+        let name = if is_alone { name.clone() } else { format!("{name}: {class}") };
+        let rule = of_class(&unique(&id_of(&id), taken), &name, identifier);
+        let replaces = rules.iter().map(|weaker| weaker.rule_id.clone()).collect();
+        let (endpoint, methods) = (Some(endpoint.clone()), methods.clone());
+        rules.push(RecommendedRule { endpoint, methods, replaces, ..rule });
+    }
+    rules.reverse();
+    rules
+}
+
+impl EndpointTraffic {
+    /// The classes of clients with enough of its requests to say what they need, the strongest first; at least the most
+    /// frequent one.
+    fn classes(&self) -> Vec<KnownBy> {
+        let all: u64 = self.known_by.values().sum();
+        let least = MIN_REQUESTS.max(all.div_ceil(MIN_SHARE));
+        let most = self.known_by.values().copied().max().unwrap_or(0);
+        let is_class = |(_, count): &(&KnownBy, &u64)| **count >= least.min(most);
+        self.known_by.iter().filter(is_class).map(|(known_by, _)| *known_by).collect()
+    }
 }
 
 /// Whether an endpoint covers a path; both as segments.

@@ -8,6 +8,9 @@ pub(super) const KEPT: usize = 5;
 /// How many characters of a line are shown.
 const SHOWN: usize = 120;
 
+/// Lines with so many characters that are none, or controls, are not text.
+const BINARY: usize = 8;
+
 /// A line that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
@@ -25,9 +28,14 @@ pub struct BadLine {
 pub(super) fn excerpt(line: &[u8]) -> String {
     // No character takes more than four bytes, so this is enough for the characters shown.
     let start = line.get(..4 * (SHOWN + 1)).unwrap_or(line);
+    let start = String::from_utf8_lossy(start);
+    let is_no_text = |c: &char| *c == char::REPLACEMENT_CHARACTER || (c.is_control() && *c != '\t');
+    if start.chars().take(SHOWN).filter(is_no_text).count() >= BINARY {
+        return "binary data".to_owned();
+    }
     let mut shown = String::new();
     let mut length = 0;
-    for character in String::from_utf8_lossy(start).chars() {
+    for character in start.chars() {
         let escaped = escape(character);
         length += escaped.chars().count();
         if length > SHOWN {
@@ -69,5 +77,6 @@ mod tests {
         check(&format!("{}\0", "a".repeat(119)), &format!("{}…", "a".repeat(119)));
         check(&"😀".repeat(5_000), &format!("{}…", "😀".repeat(119)));
         assert_eq!(excerpt(b"caf\xe9 \xff"), "caf\u{fffd} \u{fffd}");
+        assert_eq!(excerpt(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0>"), "binary data");
     }
 }

@@ -3,6 +3,7 @@
 
 use tollgate_core::{Micros, Timestamp};
 
+use super::limit_table::Limits;
 use super::overflow::Overflow;
 use super::page::{Common, Page};
 use super::slot::{Content, Name};
@@ -45,11 +46,12 @@ impl Page {
         let now = now.minus(SLACK);
         let len = self.slot_count();
         let mut seen = false;
+        let limits = common.limits.read();
         // Each slot once, and once more for each counter that is removed.
         for _ in 0..count.min(len * 2) {
             let index = self.next_index();
             // The counter that closes the gap is read next.
-            if self.is_idle(index, now, overflow, common) {
+            if self.is_idle(index, now, overflow, &limits) {
                 self.remove(index, overflow, common);
                 self.cursor = index as u32;
             } else {
@@ -118,12 +120,18 @@ impl Page {
     }
 
     /// Whether the counter at `index` has expired.
-    fn is_idle(&self, index: usize, now: Timestamp, overflow: &Overflow, common: &Common) -> bool {
+    fn is_idle(
+        &self,
+        index: usize,
+        now: Timestamp,
+        overflow: &Overflow,
+        limits: &Limits<'_>,
+    ) -> bool {
         let slot = self.slot(index);
         match slot.content() {
             None => false,
             Some(Content::Inline(limit_id)) => {
-                common.limits.get(limit_id).is_some_and(|limit| slot.counter().is_idle(limit, now))
+                limits.get(limit_id).is_some_and(|limit| slot.counter().is_idle(limit, now))
             }
             Some(Content::Overflowed(place)) => {
                 overflow.get(place).is_some_and(|(limit, state)| limit.is_idle(state, now))

@@ -9,7 +9,7 @@
 
 use tollgate_core::{Charge, ChargeResult, Limit, PackedState, State, Timestamp};
 
-use super::limit_table::{LimitId, LimitTable};
+use super::limit_table::LimitTable;
 use super::overflow::Overflow;
 use super::slot::{Content, Name, Slot, Words};
 
@@ -164,7 +164,7 @@ impl Page {
     ) -> Option<State> {
         let slot = self.slot(index);
         match slot.content()? {
-            Content::Inline(limit_id) => slot.counter().unpack(common.limits.get(limit_id)?),
+            Content::Inline(limit_id) => slot.counter().unpack(&common.limits.get(limit_id)?),
             Content::Overflowed(place) => overflow.take(place),
         }
     }
@@ -187,13 +187,20 @@ impl Page {
     ) {
         let slot = self.slot(index);
         let content = slot.content();
-        let limit_id = match content {
-            Some(Content::Inline(limit_id)) if common.limits.means(limit_id, limit) => {
-                Some(limit_id)
-            }
-            _ => common.limits.id_of(limit),
+        let before = match content {
+            Some(Content::Inline(limit_id)) => Some(limit_id),
+            _ => None,
         };
-        let written = match (inline(slot.name(), limit_id, limit, &state), content) {
+        let kept = before.filter(|limit_id| common.limits.means(*limit_id, limit));
+        let inline = match kept {
+            Some(limit_id) => PackedState::pack(&state, limit)
+                .map(|packed| Slot::inline(slot.name(), limit_id, packed)),
+            None => inline(slot.name(), limit, &state, common),
+        };
+        if let Some(limit_id) = before.filter(|_| kept.is_none() || inline.is_none()) {
+            common.limits.release(limit_id);
+        }
+        let written = match (inline, content) {
             (Some(inline), Some(Content::Overflowed(place))) => {
                 overflow.release(place);
                 inline
@@ -224,7 +231,7 @@ impl Page {
     ) {
         let index = self.vacancy(name, common);
         self.used += 1;
-        let slot = inline(name, common.limits.id_of(limit), limit, &state)
+        let slot = inline(name, limit, &state, common)
             .unwrap_or_else(|| Slot::overflowed(name, overflow.add(limit, state)));
         self.set_slot(index, slot);
     }
@@ -289,8 +296,10 @@ impl Page {
 
     /// Removes the counter at `index` and closes the gap, so that no search ends early.
     pub(crate) fn remove(&mut self, index: usize, overflow: &mut Overflow, common: &Common) {
-        if let Some(Content::Overflowed(place)) = self.slot(index).content() {
-            overflow.release(place);
+        match self.slot(index).content() {
+            Some(Content::Inline(limit_id)) => common.limits.release(limit_id),
+            Some(Content::Overflowed(place)) => overflow.release(place),
+            None => {}
         }
         self.used -= 1;
         let len = self.slot_count();
@@ -325,7 +334,7 @@ impl Page {
         match slot.content()? {
             Content::Inline(limit_id) => {
                 let limit = common.limits.get(limit_id)?;
-                Some(look(limit, &slot.counter().unpack(limit)?))
+                Some(look(&limit, &slot.counter().unpack(&limit)?))
             }
             Content::Overflowed(place) => {
                 overflow.get(place).map(|(limit, state)| look(limit, state))
@@ -334,7 +343,8 @@ impl Page {
     }
 }
 
-/// The slot for a state, if its limit has a number and it is small enough.
-fn inline(name: Name, limit_id: Option<LimitId>, limit: &Limit, state: &State) -> Option<Slot> {
-    Some(Slot::inline(name, limit_id?, PackedState::pack(state, limit)?))
+/// The slot for a state that was in none with this limit, if it is small enough and its limit gets an index.
+fn inline(name: Name, limit: &Limit, state: &State, common: &Common) -> Option<Slot> {
+    let packed = PackedState::pack(state, limit)?;
+    Some(Slot::inline(name, common.limits.acquire(limit)?, packed))
 }

@@ -174,7 +174,7 @@ impl Counters {
                 counter.is_changed = true;
             }
         }
-        Settlement { now, passed, results, only: None }
+        Settlement { now, passed, results, ..Settlement::default() }
     }
 
     fn settle_idempotent(

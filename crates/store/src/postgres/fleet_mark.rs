@@ -27,10 +27,13 @@ const NUMBER: &str = "
     ON CONFLICT (name) DO UPDATE SET state = excluded.state, expires_at = excluded.expires_at
     WHERE found.state !~ '^[0-9a-f]{16}$' OR found.state !~ '[^0]'";
 const READ: &str = "SELECT state FROM tollgate_counters WHERE name = $1";
+const READ_VALID: &str = "
+    SELECT state FROM tollgate_counters
+    WHERE name = $1 AND expires_at > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
 impl PostgresStore {
-    /// Leaves the mark of a fleet in the store unless it has one, and returns the mark that it has then, and the
-    /// number of the store.
+    /// Leaves the mark of a fleet in the store if it may and the store has none, and returns the mark that it has then,
+    /// empty if it has none, and the number of the store.
     pub(crate) async fn fleet_mark(
         &self,
         mark: &FleetMark<'_>,
@@ -41,23 +44,28 @@ impl PostgresStore {
         let micros =
             |time: std::time::Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
         let marking = async {
-            let leave = sqlx::query(LEAVE).bind(MARK_NAME).bind(mark.ours);
-            let leave = leave.bind(mark.lasts().map(micros));
-            leave.execute(&mut connection).await.map_err(BatchFailure::before_commit)?;
-            if let Some(previous) = mark.previous {
-                let end = sqlx::query(LET_END).bind(MARK_NAME).bind(previous);
-                let end = end.bind(micros(FleetMark::TTL)).execute(&mut connection);
-                end.await.map_err(BatchFailure::before_commit)?;
-            }
-            let read = sqlx::query_scalar(READ).bind(MARK_NAME);
-            let mark: Option<String> =
+            let read = sqlx::query_scalar(READ_VALID).bind(MARK_NAME);
+            let mut found: Option<String> =
                 read.fetch_optional(&mut connection).await.map_err(BatchFailure::before_commit)?;
+            if found.is_some() || mark.may_claim {
+                let leave = sqlx::query(LEAVE).bind(MARK_NAME).bind(mark.ours);
+                let leave = leave.bind(mark.lasts().map(micros));
+                leave.execute(&mut connection).await.map_err(BatchFailure::before_commit)?;
+                if let Some(previous) = mark.previous {
+                    let end = sqlx::query(LET_END).bind(MARK_NAME).bind(previous);
+                    let end = end.bind(micros(FleetMark::TTL)).execute(&mut connection);
+                    end.await.map_err(BatchFailure::before_commit)?;
+                }
+                let read = sqlx::query_scalar(READ).bind(MARK_NAME);
+                let read = read.fetch_optional(&mut connection).await;
+                found = read.map_err(BatchFailure::before_commit)?;
+            }
             let number = sqlx::query(NUMBER).bind(NUMBER_NAME).bind(new);
             number.execute(&mut connection).await.map_err(BatchFailure::before_commit)?;
             let read = sqlx::query_scalar(READ).bind(NUMBER_NAME);
             let number: String =
                 read.fetch_one(&mut connection).await.map_err(BatchFailure::before_commit)?;
-            Ok((mark.unwrap_or_default(), number))
+            Ok((found.unwrap_or_default(), number))
         };
         let marked = timeout(self.database.settings.deadline, marking).await;
         let marked = marked.unwrap_or_else(|_| Err(BatchFailure::late()));

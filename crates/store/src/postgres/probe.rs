@@ -18,7 +18,7 @@ impl PostgresStore {
         if breaker.is_idle()
             && let Ok(admitted) = breaker.admit()
         {
-            admitted.record(&self.probe().await, Proof::Write);
+            admitted.record_probe(&self.probe().await, Proof::Write);
         }
         breaker.is_doubtful()
     }

@@ -32,6 +32,12 @@ const RECORD_SCRIPT: &str = include_str!("once_record.lua");
 
 /// Settles jobs on a server, and completes them.
 pub(super) async fn settle(router: Arc<Router>, node: Arc<RedisNode>, jobs: Vec<Job>) {
+    let is_one_call = !router.is_cluster()
+        && !router.settings.uses_callers_clock
+        && !jobs.iter().any(|job| matches!(job.op, OwnedOp::Record(_)));
+    if is_one_call {
+        return settle_together(router, node, jobs).await;
+    }
     for jobs in runs(jobs, router.settings.uses_callers_clock) {
         let (records, jobs): (Vec<Job>, Vec<Job>) =
             jobs.into_iter().partition(|job| matches!(job.op, OwnedOp::Record(_)));

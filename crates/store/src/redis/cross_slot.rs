@@ -105,6 +105,7 @@ pub(super) async fn settle(
                     settlement
                 };
                 whole.now = settlement.now;
+                whole.has_held_units |= settlement.has_held_units;
                 of_slot.enter(settlement.results, &mut whole);
             }
             Err(error) => failure = Some(error),

@@ -49,13 +49,17 @@ pub(super) async fn settle(
         Ok(OpOutcome::Settled(settlement)) => {
             whole.now = settlement.now;
             whole.passed = settlement.passed && others_passed;
+            whole.has_held_units = settlement.has_held_units;
             home.enter(settlement.results, &mut whole);
             let mut failure = None;
             let is_charged = whole.passed || is_dry_run;
             let others = if is_charged { others } else { undo(&router, others, now).await };
             for (_, of_slot, settled) in others {
                 match settled {
-                    Ok(settled) => of_slot.enter(settled.results, &mut whole),
+                    Ok(settled) => {
+                        whole.has_held_units |= settled.has_held_units;
+                        of_slot.enter(settled.results, &mut whole);
+                    }
                     Err(error) => failure = Some(error),
                 }
             }

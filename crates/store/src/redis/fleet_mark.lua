@@ -1,10 +1,13 @@
--- Leaves the mark of a fleet in the store if there is none, and returns the mark that is there then.
+-- Leaves the mark of a fleet in the store if there is none, and returns the mark that is there then, empty if it may not.
 -- KEYS: the mark. ARGV: our mark, how long it lasts in milliseconds (0: forever), the mark of our previous secret (empty if we
--- have none), and how long that one lasts once no node renews it.
+-- have none), how long that one lasts once no node renews it, and 1 if it may leave a mark where there is none.
 local found = redis.pcall('GETRANGE', KEYS[1], 0, 128)
 -- A value of another type counts as absent.
 if type(found) ~= 'string' then
   found = ''
+end
+if found == '' and ARGV[5] ~= '1' then
+  return ''
 end
 if found == '' or found == ARGV[1] then
   if ARGV[2] == '0' then

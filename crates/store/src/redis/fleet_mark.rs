@@ -14,8 +14,8 @@ const MARK_SCRIPT: &str = include_str!("fleet_mark.lua");
 const NUMBER_SCRIPT: &str = include_str!("store_number.lua");
 
 impl RedisStore {
-    /// Leaves the mark of a fleet in the store unless it has one, and returns the mark that it has then, and the
-    /// number of the store.
+    /// Leaves the mark of a fleet in the store if it may and the store has none, and returns the mark that it has then,
+    /// empty if it has none, and the number of the store.
     pub(crate) async fn fleet_mark(
         &self,
         mark: &FleetMark<'_>,
@@ -28,6 +28,7 @@ impl RedisStore {
         leave.arg(MARK_SCRIPT).arg(1).arg(&key).arg(mark.ours);
         leave.arg(millis(mark.lasts().unwrap_or_default()));
         leave.arg(mark.previous.unwrap_or_default()).arg(millis(FleetMark::TTL));
+        leave.arg(u8::from(mark.may_claim));
         let found = text(self.ask(&key, leave).await?)?;
         Ok((found, self.store_number().await?))
     }

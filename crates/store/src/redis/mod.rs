@@ -43,7 +43,7 @@ pub use self::policy_copy::{
     PolicyCopyError, PolicyCopyHead, PolicyPublication, RedisPolicyCopy, SealedPolicy,
 };
 pub use self::rule_cache::{PublishedRules, RedisRuleCache, RuleCacheError};
-pub use self::show::StoredCounter;
+pub use self::show::{KeyContent, StoredCounter};
 
 use self::address::RedisUrl;
 use self::old_counters::MAX_LOOKUPS;
@@ -120,7 +120,7 @@ impl RedisStore {
     #[doc(hidden)]
     pub const SCRIPT: &str = script::SOURCE;
 
-    /// The keys of a counter, for tests: its record, and its log if it is one.
+    /// The keys of a counter: its record, and its log if it is one.
     #[doc(hidden)]
     #[must_use]
     pub fn keys_of(&self, key: &Key<'_>) -> [String; 2] {
@@ -196,7 +196,17 @@ impl RedisStore {
         }
         let names = self.names();
         let owned = |charge| OwnedCharge::new(charge, names.counter(&charge.key));
+        let counters = charges;
         let charges: OwnedCharges = charges.iter().map(owned).collect();
+        if let Some((one, other)) = same_counter(&charges) {
+            let [one, other] = [one, other].map(|place| counters.get(place).map(|it| it.key.rule));
+            let why = format!(
+                "the ids {} and {} have the same hash, so that Redis would count both rules as one: change one of them",
+                one.unwrap_or_default(),
+                other.unwrap_or_default()
+            );
+            return Err(StoreError::new(StoreErrorKind::Refused, why));
+        }
         let Some(first) = charges.first() else { return Ok(Begun::Nothing) };
         // In a cluster, everything that one call reads and writes has to be in one slot.
         let beside = self.router.is_cluster().then_some(&first.name);
@@ -289,6 +299,15 @@ impl RedisStore {
     }
 }
 
+/// Two charges of a request that have one counter: their rules have one tag. Policies with such rules are refused where they
+/// are loaded, but callers of the library can do without.
+fn same_counter(charges: &[OwnedCharge]) -> Option<(usize, usize)> {
+    charges.iter().enumerate().find_map(|(place, charge)| {
+        let earlier = charges.get(..place)?.iter();
+        Some((earlier.enumerate().find(|(_, it)| it.name == charge.name)?.0, place))
+    })
+}
+
 /// An operation that was sent.
 enum Begun {
     /// A request without charges.
@@ -310,6 +329,11 @@ impl Store for RedisStore {
 
     fn naming(&self) -> u64 {
         self.router.settings.gate.counter_key().map_or(0, |key| key.id())
+    }
+
+    fn record_key(&self, key: &Key<'_>) -> Option<String> {
+        let [record, _] = self.keys_of(key);
+        Some(record)
     }
 
     fn try_settle(&self, _: &SettleRequest<'_>, _: Timestamp, _: &mut Settlement) -> bool {

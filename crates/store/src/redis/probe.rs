@@ -25,7 +25,7 @@ impl RedisStore {
                     // An unreachable server may have been replaced.
                     router.poll_soon();
                 }
-                admitted.record(&result, result.as_ref().map_or(Proof::Read, |proof| *proof));
+                admitted.record_probe(&result, result.as_ref().map_or(Proof::Read, |proof| *proof));
             });
         }
         while probes.join_next().await.is_some() {}

@@ -42,6 +42,14 @@ pub(super) struct Entry<'a> {
     tail: &'a [u8],
 }
 
+/// Units of a counter that are promised, but not charged yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HeldUnits {
+    pub(super) units: u64,
+    /// When the first of them expires.
+    pub(super) next_expiry: Timestamp,
+}
+
 /// The head of an entry.
 struct Head<'a> {
     tag: RuleTag,
@@ -114,12 +122,12 @@ impl Entry<'_> {
         self.kind == LOG
     }
 
-    /// The units that are held.
-    pub(super) fn held(&self) -> u64 {
-        match self.tail.split_first() {
-            Some((flags, mut held)) if flags & HELD != 0 => number(&mut held, 6).unwrap_or(0),
-            _ => 0,
-        }
+    /// The units that are held; `None` if there are none.
+    pub(super) fn held(&self) -> Option<HeldUnits> {
+        let (_, mut held) = self.tail.split_first().filter(|(flags, _)| **flags & HELD != 0)?;
+        let units = number(&mut held, 6).filter(|units| *units > 0)?;
+        let next_expiry = Timestamp::from_micros(number(&mut held, TIME).unwrap_or(0));
+        Some(HeldUnits { units, next_expiry })
     }
 
     /// Its state; `None` if it is a log, which is kept elsewhere, or is not valid.
@@ -281,7 +289,8 @@ mod tests {
         assert_eq!(states(&record), expected.map(|state| state.map(str::to_owned)));
         let record = Record::read(&record).expect("a record");
         let kept: Vec<_> = record.map(|entry| (entry.kept_until, entry.held())).collect();
-        assert_eq!(kept[..3], [(99, 0), (98, 6), (99, 0)]);
+        let held = HeldUnits { units: 6, next_expiry: Timestamp::from_micros(1) };
+        assert_eq!(kept[..3], [(99, None), (98, Some(held)), (99, None)]);
         assert_eq!(record.map(|entry| entry.is_log()).filter(|is| *is).count(), 1);
         let entry = record.entry(RuleTag::from_bytes([4, 0, 0])).expect("an entry");
         assert_eq!(entry.state().expect("a state").to_string(), "f:2000000:77:6");

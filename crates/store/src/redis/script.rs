@@ -25,6 +25,7 @@ pub(super) const SOURCE: &str = concat!(
     include_str!("settle/record.lua"),
     include_str!("settle/layout.lua"),
     include_str!("settle/details.lua"),
+    include_str!("settle/once.lua"),
     include_str!("settle/other.lua"),
     include_str!("settle/call.lua"),
     include_str!("settle/plan.lua"),

@@ -8,6 +8,17 @@ use super::script::log_text;
 use super::{RedisStore, script};
 use crate::{StoreError, StoreErrorKind};
 
+/// What is at a key of Redis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyContent {
+    /// No such key.
+    Nothing,
+    /// Something that is no record of counters.
+    Other,
+    /// A record.
+    Counters(Vec<StoredCounter>),
+}
+
 /// A counter of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredCounter {
@@ -22,23 +33,22 @@ pub struct StoredCounter {
 }
 
 impl RedisStore {
-    /// The counters in the record at a key; `None` if there is no record.
+    /// What is at a key.
     ///
     /// # Errors
     /// Redis cannot be reached, or refuses.
-    pub async fn stored_counters(
-        &self,
-        key: &str,
-    ) -> Result<Option<Vec<StoredCounter>>, StoreError> {
+    pub async fn content_at(&self, key: &str) -> Result<KeyContent, StoreError> {
         let mut kind = cmd("TYPE");
-        if self.ask(key, kind.arg(key).clone()).await? != Value::SimpleString("string".into()) {
-            return Ok(None);
+        match self.ask(key, kind.arg(key).clone()).await? {
+            Value::SimpleString(kind) if kind == "none" => return Ok(KeyContent::Nothing),
+            Value::SimpleString(kind) if kind == "string" => {}
+            _ => return Ok(KeyContent::Other),
         }
         let mut get = cmd("GET");
         let Value::BulkString(bytes) = self.ask(key, get.arg(key).clone()).await? else {
-            return Ok(None);
+            return Ok(KeyContent::Nothing);
         };
-        let Some(record) = Record::read(&bytes) else { return Ok(None) };
+        let Some(record) = Record::read(&bytes) else { return Ok(KeyContent::Other) };
         let mut counters = Vec::new();
         for entry in record {
             let state = match entry.state() {
@@ -49,10 +59,10 @@ impl RedisStore {
                 tag: entry.tag,
                 kept_until: Timestamp::from_secs(entry.kept_until.into()),
                 state,
-                held: entry.held(),
+                held: entry.held().map_or(0, |held| held.units),
             });
         }
-        Ok(Some(counters))
+        Ok(KeyContent::Counters(counters))
     }
 
     /// The log beside a record.

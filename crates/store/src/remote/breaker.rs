@@ -33,8 +33,10 @@ pub(crate) struct Breaker {
     errors: [AtomicU64; StoreErrorKind::ALL.len()],
     /// Calls that were made, those without a response yet included.
     calls: AtomicU64,
-    /// The calls when it was last asked whether the server is idle.
-    calls_before: AtomicU64,
+    /// Requests whose results were recorded. Other calls, as those for the mark of the fleet, say nothing here.
+    results: AtomicU64,
+    /// The results when it was last asked whether the server is idle.
+    results_before: AtomicU64,
     latency: Histogram,
     drift_micros: AtomicI64,
 }
@@ -48,10 +50,17 @@ struct BreakerPhase {
     /// When it opened, or the last probe failed.
     open_since: Option<Moment>,
     is_probing: bool,
+    /// What the last failure was, until a success.
+    last_failure: Option<StoreErrorKind>,
+    is_adrift: bool,
+}
+
+impl BreakerPhase {
     /// Whether the last failure was a refusal. A server that refuses writes, as one whose memory is full does, may respond
     /// to reads, which would close the circuit breaker again and again.
-    refuses_writes: bool,
-    is_adrift: bool,
+    fn refuses_writes(&self) -> bool {
+        self.last_failure == Some(StoreErrorKind::Refused)
+    }
 }
 
 /// What the success of a request says about a server.
@@ -95,14 +104,15 @@ impl Breaker {
                 opened_at: None,
                 open_since: None,
                 is_probing: false,
-                refuses_writes: false,
+                last_failure: None,
                 is_adrift: false,
             }),
             is_abandoned: AtomicBool::new(false),
             openings: AtomicU64::new(0),
             errors: Default::default(),
             calls: AtomicU64::new(0),
-            calls_before: AtomicU64::new(0),
+            results: AtomicU64::new(0),
+            results_before: AtomicU64::new(0),
             latency: Histogram::default(),
             drift_micros: AtomicI64::new(UNSEEN),
         }
@@ -165,7 +175,7 @@ impl Breaker {
 
     /// The status of the server.
     pub(crate) fn status(&self) -> RemoteStatus {
-        let (breaker, is_failing) = {
+        let (breaker, failure) = {
             let state = self.state.lock();
             let breaker = match (state.open_since, state.is_probing) {
                 _ if self.gate.is_closed() => BreakerState::Open,
@@ -173,7 +183,7 @@ impl Breaker {
                 (Some(_), false) => BreakerState::Open,
                 (Some(_), true) => BreakerState::Probing,
             };
-            (breaker, state.in_a_row > 0)
+            (breaker, self.gate.closed_by().or(state.last_failure))
         };
         let drift = self.drift_micros.load(Relaxed);
         let latency = self.latency.read();
@@ -182,7 +192,7 @@ impl Breaker {
         RemoteStatus {
             server: self.server.clone(),
             breaker,
-            is_failing,
+            failure,
             openings: self.openings.load(Relaxed),
             failures: errors.iter().map(|(_, count)| count).sum(),
             calls: self.calls.load(Relaxed),
@@ -192,10 +202,10 @@ impl Breaker {
         }
     }
 
-    /// Whether the status may be old: no call was made since this was last asked, or the circuit breaker is open.
+    /// Whether the status may be old: no request ended since this was last asked, or the circuit breaker is open.
     pub(crate) fn is_idle(&self) -> bool {
-        let calls = self.calls.load(Relaxed);
-        let is_idle = self.calls_before.swap(calls, Relaxed) == calls;
+        let results = self.results.load(Relaxed);
+        let is_idle = self.results_before.swap(results, Relaxed) == results;
         is_idle || self.state.lock().open_since.is_some()
     }
 
@@ -213,7 +223,7 @@ impl Breaker {
 
     /// Admits a request; returns whether it is a probe.
     fn try_admit(&self) -> Result<bool, StoreError> {
-        self.gate.admit()?;
+        self.gate.admit().inspect_err(|error| self.count_error(error.kind()))?;
         let mut state = self.state.lock();
         match state.open_since {
             None => Ok(false),
@@ -221,20 +231,21 @@ impl Breaker {
                 state.is_probing = true;
                 Ok(true)
             }
+            Some(_) if state.refuses_writes() => Err(StoreErrorKind::Refused.into()),
             Some(_) => Err(StoreErrorKind::Unavailable.into()),
         }
     }
 
     fn succeeded(&self, is_probe: bool, proof: Proof) {
         let mut state = self.state.lock();
-        if state.refuses_writes && proof == Proof::Read {
+        if state.refuses_writes() && proof == Proof::Read {
             if is_probe {
                 state.is_probing = false;
                 state.open_since = Some(Moment::now());
             }
             return;
         }
-        (state.in_a_row, state.refuses_writes) = (0, false);
+        (state.in_a_row, state.last_failure) = (0, None);
         if state.open_since.take().is_some() {
             state.is_probing = false;
             let open_for = state.opened_at.take().map(Moment::elapsed).unwrap_or_default();
@@ -243,11 +254,29 @@ impl Breaker {
         }
     }
 
+    fn count_error(&self, kind: StoreErrorKind) {
+        self.errors[kind as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Counts a value that cannot be read, and logs the first.
+    fn count_unreadable(&self, error: &StoreError) {
+        if self.errors[StoreErrorKind::Corrupt as usize].fetch_add(1, Relaxed) > 0 {
+            return;
+        }
+        let (server, why) = (&self.server, why(error));
+        tracing::warn!(
+            server,
+            why,
+            "a value in the store cannot be read: each rule's on_store_failure applies to its requests; further ones are \
+             counted in tollgate_store_errors_total"
+        );
+    }
+
     fn failed(&self, is_probe: bool, error: &StoreError) {
-        self.errors[error.kind() as usize].fetch_add(1, Relaxed);
+        self.count_error(error.kind());
         let mut state = self.state.lock();
         state.in_a_row = state.in_a_row.saturating_add(1);
-        state.refuses_writes = error.kind() == StoreErrorKind::Refused;
+        state.last_failure = Some(error.kind());
         if is_probe {
             state.is_probing = false;
             state.open_since = Some(Moment::now());
@@ -255,9 +284,7 @@ impl Breaker {
             let now = Moment::now();
             (state.opened_at, state.open_since) = (Some(now), Some(now));
             self.openings.fetch_add(1, Relaxed);
-            let source = std::error::Error::source(error).map(ToString::to_string);
-            let (server, failures) = (&self.server, state.in_a_row);
-            let why = source.unwrap_or_else(|| error.to_string());
+            let (server, failures, why) = (&self.server, state.in_a_row, why(error));
             tracing::warn!(
                 server,
                 failures,
@@ -268,6 +295,12 @@ impl Breaker {
     }
 }
 
+/// What caused an error, or else what it is.
+fn why(error: &StoreError) -> String {
+    let source = std::error::Error::source(error).map(ToString::to_string);
+    source.unwrap_or_else(|| error.to_string())
+}
+
 impl<B: Deref<Target = Breaker>> Admitted<B> {
     pub(crate) fn new(breaker: B) -> Result<Self, StoreError> {
         let is_probe = breaker.try_admit()?;
@@ -276,12 +309,18 @@ impl<B: Deref<Target = Breaker>> Admitted<B> {
 
     /// Records the result of the request, and what a success proves. A server that refuses is a failure as well. A value
     /// that cannot be read is none: other counters work as before.
-    pub(crate) fn record<T>(mut self, answer: &Result<T, StoreError>, proof: Proof) {
+    pub(crate) fn record<T>(self, answer: &Result<T, StoreError>, proof: Proof) {
+        self.breaker.results.fetch_add(1, Relaxed);
+        self.record_probe(answer, proof);
+    }
+
+    /// Records the result of the probe of an idle server, which stays idle.
+    pub(crate) fn record_probe<T>(mut self, answer: &Result<T, StoreError>, proof: Proof) {
         self.is_recorded = true;
         match answer {
             Ok(_) => self.breaker.succeeded(self.is_probe, proof),
             Err(error) if error.kind() == StoreErrorKind::Corrupt => {
-                self.breaker.errors[StoreErrorKind::Corrupt as usize].fetch_add(1, Relaxed);
+                self.breaker.count_unreadable(error);
                 self.breaker.succeeded(self.is_probe, Proof::Read);
             }
             Err(error) => self.breaker.failed(self.is_probe, error),
@@ -341,6 +380,40 @@ mod tests {
         check(Duration::ZERO, "ww-r", BreakerState::Closed);
     }
 
+    /// Redis at its `maxmemory` looked like an interrupted network once the circuit breaker was open.
+    #[test]
+    fn an_open_breaker_says_that_the_server_refuses() {
+        let kind_after = |kind: StoreErrorKind| {
+            let settings = RemoteSettings { failures: 1, ..RemoteSettings::default() };
+            let breaker = Breaker::new("a server".to_owned(), &settings);
+            fail(breaker.admit().expect("closed"), kind);
+            assert_eq!(breaker.status().failure, Some(kind));
+            breaker.admit().expect_err("open").kind()
+        };
+        assert_eq!(kind_after(StoreErrorKind::Refused), StoreErrorKind::Refused);
+        // It was not called, so it is known that nothing was charged.
+        assert_eq!(kind_after(StoreErrorKind::Timeout), StoreErrorKind::Unavailable);
+    }
+
+    /// All kinds of errors were 0 while a node was kept from the store of another fleet.
+    #[test]
+    fn a_store_of_another_fleet_is_an_error_that_is_counted() {
+        let gate = FleetGate::closed();
+        let settings = RemoteSettings { gate: gate.clone(), ..RemoteSettings::default() };
+        let breaker = Breaker::new("a server".to_owned(), &settings);
+        let check = |kind: StoreErrorKind| {
+            assert_eq!(breaker.admit().expect_err("closed").kind(), kind);
+            let status = breaker.status();
+            assert_eq!(status.failure, Some(kind));
+            assert_eq!(status.errors[kind as usize], (kind.label(), 1));
+        };
+        check(StoreErrorKind::Unavailable);
+        gate.set_open(false);
+        check(StoreErrorKind::OtherFleet);
+        gate.set_open(true);
+        assert!(breaker.admit().is_ok() && breaker.status().failure.is_none());
+    }
+
     #[test]
     fn three_failures_in_a_row_open_the_breaker() {
         let long = Duration::from_secs(3_600);
@@ -362,12 +435,15 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_calls_is_idle() {
+    fn a_server_without_requests_is_idle() {
         let settings = RemoteSettings { failures: 2, ..RemoteSettings::default() };
         let breaker = Breaker::new("a server".to_owned(), &settings);
         assert!(breaker.is_idle() && breaker.is_idle());
-        breaker.count_call();
+        breaker.admit().expect("closed").record(&Ok(()), Proof::Read);
         assert!(!breaker.is_idle() && breaker.is_idle());
+        // A node asks for the mark of the fleet ten times a second while there is no response.
+        breaker.count_call();
+        assert!(breaker.is_idle(), "a call whose result is not recorded");
         let fail_once = || fail(breaker.admit().expect("closed"), StoreErrorKind::Timeout);
         assert!(!breaker.is_doubtful());
         fail_once();
@@ -375,8 +451,7 @@ mod tests {
         fail_once();
         assert!(!breaker.is_doubtful());
         // While it is open, calls are refused and say nothing about the server.
-        breaker.count_call();
-        assert!(breaker.is_idle());
+        assert!(breaker.is_idle() && breaker.is_idle());
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(crate) struct FleetMark<'m> {
     pub(crate) ours: &'m str,
     /// The mark of the secret that the fleet had before. It is accepted, and expires once no node has it as its own.
     pub(crate) previous: Option<&'m str>,
+    /// Whether it leaves its mark where there is none.
+    pub(crate) may_claim: bool,
 }
 
 /// Whose mark a store has.
@@ -35,6 +37,8 @@ pub enum StoreMark {
     NoSecret,
     /// That of another fleet.
     Others,
+    /// None, and it was not claimed.
+    Absent,
 }
 
 impl<'m> FleetMark<'m> {
@@ -42,8 +46,8 @@ impl<'m> FleetMark<'m> {
     pub(crate) const TTL: Duration = Duration::from_secs(20);
 
     /// The marks of a node with these secrets.
-    pub(crate) fn new(ours: Option<&'m str>, previous: Option<&'m str>) -> Self {
-        Self { ours: ours.unwrap_or(NO_SECRET), previous }
+    pub(crate) fn new(ours: Option<&'m str>, previous: Option<&'m str>, may_claim: bool) -> Self {
+        Self { ours: ours.unwrap_or(NO_SECRET), previous, may_claim }
     }
 
     /// How long our mark lasts; `None` if it stays.
@@ -51,9 +55,10 @@ impl<'m> FleetMark<'m> {
         (self.ours == NO_SECRET).then_some(Self::TTL)
     }
 
-    /// Whose a mark in the store is.
+    /// Whose a mark in the store is; an empty one is none.
     pub(crate) fn owner_of(&self, found: &str) -> StoreMark {
         match found {
+            "" => StoreMark::Absent,
             found if found == self.ours => StoreMark::Ours,
             found if Some(found) == self.previous => StoreMark::Previous,
             NO_SECRET => StoreMark::NoSecret,
@@ -66,6 +71,8 @@ impl<'m> FleetMark<'m> {
 #[derive(Clone, Debug, Default)]
 pub struct FleetGate {
     is_closed: Arc<AtomicBool>,
+    /// Whether it is closed because the store belongs to another fleet.
+    is_of_others: Arc<AtomicBool>,
     counter_key: Arc<RwLock<Option<CounterKey>>>,
 }
 
@@ -76,10 +83,10 @@ impl FleetGate {
         Self { is_closed: Arc::new(AtomicBool::new(true)), ..Self::default() }
     }
 
-    /// Opens or closes the gate; returns whether it was open.
-    #[expect(clippy::must_use_candidate, reason = "most callers only set it")]
-    pub fn set_open(&self, is_open: bool) -> bool {
-        !self.is_closed.swap(!is_open, Relaxed)
+    /// Opens the gate, or closes it because the store belongs to another fleet.
+    pub fn set_open(&self, is_open: bool) {
+        self.is_of_others.store(!is_open, Relaxed);
+        self.is_closed.store(!is_open, Relaxed);
     }
 
     /// Sets the key that hides subjects in the names of counters; all nodes that count together have the same one.
@@ -103,11 +110,22 @@ impl FleetGate {
         self.is_closed.load(Relaxed)
     }
 
+    /// Why it is closed, if it is.
+    pub(crate) fn closed_by(&self) -> Option<StoreErrorKind> {
+        let is_of_others = self.is_of_others.load(Relaxed);
+        let kind =
+            if is_of_others { StoreErrorKind::OtherFleet } else { StoreErrorKind::Unavailable };
+        self.is_closed().then_some(kind)
+    }
+
     pub(crate) fn admit(&self) -> Result<(), StoreError> {
-        if self.is_closed() {
-            let why = "it is not known whether the store belongs to this fleet";
-            return Err(StoreError::new(StoreErrorKind::Unavailable, why));
+        match self.closed_by() {
+            None => Ok(()),
+            Some(StoreErrorKind::Unavailable) => {
+                let why = "it is not known whether the store belongs to this fleet";
+                Err(StoreError::new(StoreErrorKind::Unavailable, why))
+            }
+            Some(kind) => Err(kind.into()),
         }
-        Ok(())
     }
 }

@@ -2,12 +2,14 @@
 //! at once.
 
 use std::future::{Future, poll_fn};
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::task::Poll;
 #[cfg(feature = "postgres")]
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::yield_now;
 use tollgate_core::Timestamp;
 
 #[cfg(feature = "postgres")]
@@ -78,31 +80,16 @@ impl Queue {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (sender, mut jobs) = mpsc::channel::<Vec<Job>>(QUEUE_CAPACITY);
+        let (sender, jobs) = mpsc::channel(QUEUE_CAPACITY);
         tokio::spawn(async move {
-            let turns = Arc::new(Semaphore::new(at_once));
-            while let Ok(turn) = Arc::clone(&turns).acquire_owned().await {
-                let Some(mut batch) = jobs.recv().await else { return };
-                let mut counters = counters_of(&batch);
-                while batch.len() < most
-                    && counters < MAX_COUNTERS
-                    && let Ok(more) = jobs.try_recv()
-                {
-                    counters += counters_of(&more);
-                    batch.extend(more);
-                }
-                batch.retain(|job| !job.is_cancelled());
-                if batch.is_empty() {
-                    continue;
-                }
-                let mut sending = Box::pin(send(batch));
-                // Started here, so that batches are sent in order.
-                let begun = poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await;
-                if begun.is_pending() {
-                    tokio::spawn(async move {
-                        sending.await;
-                        drop(turn);
-                    });
+            let mut batches =
+                Batches { jobs, most, at_once, under_way: Vec::with_capacity(at_once) };
+            while let Some(first) = batches.first().await {
+                // Requests that have arrived by now, but were not read yet, join the batch. An idle server waits for none.
+                yield_now().await;
+                let batch = batches.fill(first);
+                if !batch.is_empty() {
+                    batches.under_way.push(Box::pin(send(batch)));
                 }
             }
         });
@@ -130,6 +117,52 @@ impl Queue {
 
     fn push(&self, jobs: Vec<Job>) -> Result<(), StoreError> {
         self.0.try_send(jobs).map_err(|_| StoreErrorKind::Unavailable.into())
+    }
+}
+
+/// What waits for a server, and what is under way to it. One task does all of it: a task for each batch would have to be
+/// woken beside those of the connection, and on a busy processor each of them waits for its turn behind other requests.
+struct Batches<F> {
+    jobs: mpsc::Receiver<Vec<Job>>,
+    most: usize,
+    at_once: usize,
+    under_way: Vec<Pin<Box<F>>>,
+}
+
+impl<F: Future<Output = ()>> Batches<F> {
+    /// Works on what is under way until there is room for another batch and something to send; `None` once the queue
+    /// has ended and everything is sent.
+    async fn first(&mut self) -> Option<Vec<Job>> {
+        poll_fn(|context| {
+            // Those that were sent first come first, and what was added is begun before the next is taken: batches are
+            // sent in order. A batch that panics is dropped, and its callers see that it failed; the queue goes on.
+            self.under_way.retain_mut(|sending| {
+                let polled = AssertUnwindSafe(|| sending.as_mut().poll(context).is_pending());
+                catch_unwind(polled).unwrap_or(false)
+            });
+            if self.under_way.len() == self.at_once {
+                return Poll::Pending;
+            }
+            match self.jobs.poll_recv(context) {
+                Poll::Ready(None) if !self.under_way.is_empty() => Poll::Pending,
+                polled => polled,
+            }
+        })
+        .await
+    }
+
+    /// Adds what waits, without requests whose callers have left.
+    fn fill(&mut self, first: Vec<Job>) -> Vec<Job> {
+        let (mut counters, mut batch) = (counters_of(&first), first);
+        while batch.len() < self.most
+            && counters < MAX_COUNTERS
+            && let Ok(more) = self.jobs.try_recv()
+        {
+            counters += counters_of(&more);
+            batch.extend(more);
+        }
+        batch.retain(|job| !job.is_cancelled());
+        batch
     }
 }
 

@@ -62,8 +62,8 @@ pub struct RemoteStatus {
     pub server: String,
     /// The state of its circuit breaker.
     pub breaker: BreakerState,
-    /// Whether the last call failed.
-    pub is_failing: bool,
+    /// Why it cannot be used, or how the last call failed; `None` if it did not.
+    pub failure: Option<StoreErrorKind>,
     /// Times the circuit breaker opened.
     pub openings: u64,
     /// How many requests failed.

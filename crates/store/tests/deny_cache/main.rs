@@ -286,7 +286,13 @@ fn cached_figures_advance_with_time() {
         let now = MIDNIGHT.plus(Micros::new(since));
         let line = ChargeResult { admitted: false, written: false, report };
         let results = [line].into_iter().collect();
-        let expected = Settlement { now: now.plus(ahead), passed: false, results, only: Some(1) };
+        let expected = Settlement {
+            now: now.plus(ahead),
+            passed: false,
+            results,
+            only: Some(1),
+            has_held_units: false,
+        };
         assert_eq!(settle(5, now), expected, "{since} us later");
     }
 }

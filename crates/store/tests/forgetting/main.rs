@@ -253,3 +253,32 @@ fn sixty_thousand_exhausted_keys_evict_an_exhausted_client_from_one_mebibyte() {
     // The one that is full again last stays.
     assert_eq!(left(&store, b"daily", &daily, NOW), 0);
 }
+
+/// Limits kept their places for ever: once there had been some thousands, every counter of a new one took six times the
+/// memory.
+#[test]
+fn limits_that_expired_make_no_later_counter_larger() {
+    let bytes_of_new = |store: &MemoryStore, now: Timestamp| {
+        let (before, limit) = (store.bytes(), limit(Algorithm::Gcra, 7, HOUR));
+        for number in 0..10_000_u32 {
+            charge(store, &number.to_be_bytes(), &limit, 1, now);
+        }
+        store.bytes() - before
+    };
+    let store = MemoryStore::with_bytes(64 << 20);
+    // Overrides of nine thousand clients that are written anew: each counter changes its limit.
+    for round in 0..5_u64 {
+        for number in 0..9_000_u32 {
+            let limit = limit(Algorithm::Gcra, 1_000 + round * 10_000 + u64::from(number), HOUR);
+            charge(&store, format!("client {number}").as_bytes(), &limit, 1, NOW);
+        }
+    }
+    // In a table that is half full, some limits find no place.
+    let slots = 24 * 9_000;
+    assert!(store.bytes() < MemoryStore::with_bytes(64 << 20).bytes() + 2 * slots);
+    let later = NOW.plus(DAY);
+    store.sweep(later);
+    assert_eq!(store.len(), 0);
+    let fresh = bytes_of_new(&MemoryStore::with_bytes(64 << 20), later);
+    assert_eq!(bytes_of_new(&store, later), fresh);
+}

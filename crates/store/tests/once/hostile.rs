@@ -41,7 +41,10 @@ async fn copy_of(redis: &Redis, forgery: &Forgery) -> OpOutcome {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_cannot_be_read_is_none() {
-    let redis = Redis::start();
+    check_unreadable(&Redis::start()).await;
+}
+
+pub(crate) async fn check_unreadable(redis: &Redis) {
     for forgery in [
         Forgery::Value("'garbage'"),
         Forgery::Value("string.rep('\\145', 200000)"),
@@ -54,7 +57,7 @@ async fn a_record_that_cannot_be_read_is_none() {
         Forgery::Script("r.at = 'x'"),
         Forgery::Script("r.at = string.rep('9', 30)"),
     ] {
-        let settlement = first(copy_of(&redis, &forgery).await);
+        let settlement = first(copy_of(redis, &forgery).await);
         let left = settlement.results.iter().map(|line| line.report.remaining);
         assert_eq!(left.collect::<Vec<_>>(), [8, 8]);
     }
@@ -62,11 +65,14 @@ async fn a_record_that_cannot_be_read_is_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_result_in_a_record_is_read_from_the_counter() {
-    let redis = Redis::start();
+    check_invalid_results(&Redis::start()).await;
+}
+
+pub(crate) async fn check_invalid_results(redis: &Redis) {
     let all = |text: &str| format!("for k in pairs(r.said) do r.said[k] = {text} end");
     for text in ["'x'", "'11garbage'", "7", "string.rep('1', 1000)", "'11' .. string.rep('9', 30)"]
     {
-        let settled = copy_of(&redis, &Forgery::Script(all(text).leak())).await;
+        let settled = copy_of(redis, &Forgery::Script(all(text).leak())).await;
         let OpOutcome::Replayed { settlement, note } = settled else {
             panic!("{text}: {settled:?}")
         };

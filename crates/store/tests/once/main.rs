@@ -4,6 +4,7 @@
 mod hostile;
 mod lost;
 mod mutants;
+mod oldest;
 mod promises;
 mod records;
 mod refunds;

@@ -67,14 +67,13 @@ async fn another_limiter_refunds_exactly_what_was_charged() {
             assert_eq!(claimed.subject, charge.key.subject);
             assert_eq!((claimed.rest, claimed.group), (charge.key.rest, charge.key.group));
         }
-        for (claimed, (rule, _, result)) in claim.outcomes().zip(decision.reported_charges()) {
-            let (claimed_of, expected) = (claimed.outcome, result.outcome);
-            assert_eq!((claimed.rule_id, claimed.state), (&*rule.id, result.soft));
+        for (claimed, expected) in claim.outcomes().zip(decision.outcomes()) {
+            assert_eq!((claimed.rule_id, claimed.state), (&*expected.rule.id, expected.state));
             let figures = |it: Outcome| {
                 let Report { remaining, reset_after, delay, .. } = it.report;
                 (it.limit, it.window, it.cost, it.mode, remaining, reset_after, delay)
             };
-            assert_eq!(figures(claimed_of), figures(expected), "{}", claimed.rule_id);
+            assert_eq!(figures(claimed.outcome), figures(expected.outcome), "{}", claimed.rule_id);
         }
         assert_eq!((claim.revision(), claim.tier()), (decision.revision().number, None));
         assert_ne!(peek().await, before);
@@ -120,7 +119,7 @@ async fn a_claim_has_the_idempotency_key_of_its_request() {
         let claim = RefundClaim::read(&bytes[..len]).expect("a claim");
         assert_eq!(claim.used_key("d1-a1"), decision.used_key([7; 16], "d1-a1"));
         assert!(claim.used_key("d1-a1").is_some());
-        let first = decision.plan.charges(decision.snapshot.policy.rules()).next();
+        let first = decision.parts.plan.charges(decision.snapshot.policy.rules()).next();
         assert_eq!(claim.key, first.map(|charge| ([7; 16], charge.key.subject)));
         let mut plain = [0; 512];
         let len = limiter.write_claim(&decision, None, &mut plain).expect("room");

@@ -5,10 +5,10 @@ use tollgate_core::{Limit, Outcome, Timestamp};
 use crate::decision::{Decision, Refusal};
 
 /// What is left, as far as a client can rely on it: a node on the local fallback may allow more than the limit, but
-/// does not promise it.
+/// does not promise it ([`Outcome::remaining`]).
 #[must_use]
 pub fn remaining(outcome: &Outcome) -> u64 {
-    outcome.report.remaining.min(outcome.limit)
+    outcome.remaining()
 }
 
 /// `Retry-After` while the store is unavailable. When it returns is unknown; this is enough for most restarts, and

@@ -29,5 +29,5 @@ pub use fields::{for_each_field, write_fields};
 pub use figures::{full_at, remaining, reset_at, retry_after, retry_after_rule};
 pub use path::{PathMatching, PathProblem};
 pub use refusal::{PROBLEM_JSON, refusal_body};
-pub use refusal_format::RefusalFormat;
+pub use refusal_format::{RefusalFormat, content_fields};
 pub use tollgate_rules::{InvalidRefusal, InvalidTemplate, RefusalBody, RefusalTemplate};

@@ -183,7 +183,7 @@ fn limit_reached(
 ) -> fmt::Result {
     let outcome = &binding.outcome;
     let (rule, limit, cost) = (&binding.rule.id, outcome.limit, outcome.cost);
-    let left = outcome.report.remaining.min(limit);
+    let left = outcome.remaining();
     write!(f, "Rule {rule} has {left} of {limit} left, and this request costs {cost}")?;
     match retry_after(decision) {
         Some(seconds) => write!(f, ". Try again in {seconds} s."),

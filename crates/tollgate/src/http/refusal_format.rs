@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ::http::{HeaderValue, StatusCode};
+use ::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use ::http::{HeaderName, HeaderValue, StatusCode};
 use tollgate_rules::{FigureValue, RefusalBody, RefusalTemplate, TemplateFigure};
 
 use super::figures::{remaining, reset_at, retry_after};
@@ -68,6 +69,17 @@ impl RefusalFormat {
             }
         }
     }
+}
+
+/// The header fields of a body that [`RefusalFormat::write`] wrote, by its content type. Authors of rules choose texts that
+/// are sent in the name of the service, so browsers run no script of such a body and do not guess that it is a page.
+pub fn content_fields(
+    content_type: HeaderValue,
+) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+    let is_own = content_type != PROBLEM_JSON;
+    let guards = [(X_CONTENT_TYPE_OPTIONS, "nosniff"), (CONTENT_SECURITY_POLICY, "sandbox")];
+    let guards = guards.map(|(name, value)| (name, HeaderValue::from_static(value)));
+    [(CONTENT_TYPE, content_type)].into_iter().chain(guards.into_iter().filter(move |_| is_own))
 }
 
 fn value_of<'a>(

@@ -159,7 +159,8 @@ impl Extractor {
         let verifier = self.verifier.as_ref()?;
         let Ok(authorization) = authorization else { return Some(Err(TokenProblem::Ambiguous)) };
         Some(match bearer_token(authorization?)? {
-            Ok(token) => verifier.verify(token, now).await,
+            // On the heap: requests without a token would have to hold it too.
+            Ok(token) => Box::pin(verifier.verify(token, now)).await,
             Err(Ambiguous) => Err(TokenProblem::Ambiguous),
         })
     }

@@ -11,7 +11,6 @@ use super::Offence;
 use super::own_bans::OwnBans;
 use super::room::BanBounds;
 use crate::clock::Clock;
-use crate::decision::Decision;
 use crate::limiter::Limiter;
 use crate::snapshot::Snapshot;
 use crate::target::CheckTarget;
@@ -304,8 +303,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// The bans that a request meets, under every rule that applies to it.
     #[must_use]
     pub fn bans_of<'t>(&self, target: impl Into<CheckTarget<'t>>) -> Vec<Ban> {
-        let Decision { snapshot, plan, .. } = self.planned(target.into());
-        bans_in(&plan, &snapshot.policy)
+        let decision = self.planned(target.into());
+        bans_in(&decision.parts.plan, &decision.snapshot.policy)
     }
 
     /// The caller has locked the state.

@@ -81,7 +81,9 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     #[cold]
     pub(crate) fn note_refusal(&self, decision: &Decision, result: usize, rule: &Rule) {
         let policy = &decision.snapshot.policy;
-        let Some(Charge { key, .. }) = decision.plan.charge(result, policy.rules()) else { return };
+        let Some(Charge { key, .. }) = decision.parts.plan.charge(result, policy.rules()) else {
+            return;
+        };
         if matches!(self.penalties, Penalties::Ignored) {
             return;
         }
@@ -95,7 +97,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         match &self.penalties {
             Penalties::Ignored => {}
             Penalties::Told(tell) => tell(offence),
-            Penalties::Here => self.punish_here(policy.rules(), &offence, decision.asked_at),
+            Penalties::Here => self.punish_here(policy.rules(), &offence, decision.parts.asked_at),
         }
     }
 
@@ -115,7 +117,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
     /// The counter of refusals of a client.
     pub(crate) fn refusals_key<'a>(&self, penalty: &'a Penalty, subject: &'a Subject) -> Key<'a> {
-        let key = Key::new(&self.hasher, &penalty.counter, subject.as_bytes(), &[]);
+        let named = (&*penalty.counter, penalty.digest);
+        let key = Key::of_digest(&self.hasher, named, subject.as_bytes(), &[]);
         key.in_group(penalty.group)
     }
 }

@@ -31,7 +31,7 @@ fn traffic(look: impl Fn(&Limiter<tollgate_store::MemoryStore, ManualClock>, Dec
 }
 
 fn keys(decision: &Decision) -> Vec<(Vec<u8>, Vec<u8>, u64)> {
-    let charges = decision.plan.charges(decision.snapshot.policy.rules());
+    let charges = decision.parts.plan.charges(decision.snapshot.policy.rules());
     let owned = |charge: tollgate_core::Charge<'_>| {
         (charge.key.subject.to_vec(), charge.key.rest.to_vec(), charge.key.fingerprint)
     };
@@ -47,8 +47,8 @@ fn a_receipt_opens_as_the_decision_it_was() {
             assert_eq!(format!("{opened:?}"), text);
             assert_eq!(opened.tier(), decision.tier());
             assert_eq!(
-                (opened.asked_at, opened.charged()),
-                (decision.asked_at, decision.charged())
+                (opened.parts.asked_at, opened.charged()),
+                (decision.parts.asked_at, decision.charged())
             );
             if opened.is_allowed() {
                 assert_eq!(keys(opened), all_keys, "{text}");
@@ -69,9 +69,9 @@ fn a_receipt_opens_as_the_decision_it_was() {
 fn only_rare_decisions_are_kept_unpacked() {
     traffic(|_, decision| {
         let is_whole = matches!(decision.receipt().0, ReceiptForm::Whole(_));
-        let is_own = decision.plan.planned().iter().any(|line| line.own_limit.is_some());
+        let is_own = decision.parts.plan.planned().iter().any(|line| line.own_limit.is_some());
         let is_long = keys(&decision).iter().any(|(subject, ..)| subject.len() > 100);
-        let is_rare = decision.reason != DecisionReason::Rules
+        let is_rare = decision.parts.reason != DecisionReason::Rules
             || is_own
             || (is_long && decision.is_allowed());
         assert_eq!(is_whole, is_rare, "{decision:?}");

@@ -123,32 +123,32 @@ impl Decision {
     /// Refuses a request that would be delayed: there is no free place. Each rule that would delay it reports its
     /// delay as the time to retry.
     pub(super) fn turn_away(&mut self) {
-        for result in &mut self.results {
-            let outcome = &mut result.outcome;
-            let delay = outcome.report.delay.take().filter(|delay| *delay > Micros::ZERO);
-            if delay.is_some() && outcome.mode != Mode::Shadow {
-                outcome.admitted = false;
-                outcome.report.retry_after = delay;
+        for result in &mut self.parts.results {
+            let delay = result.report.delay.take().filter(|delay| *delay > Micros::ZERO);
+            if delay.is_some() && result.mode != Mode::Shadow {
+                result.admitted = false;
+                result.report.retry_after = delay;
             }
         }
-        self.verdict = decide(self.results.iter().map(|result| &result.outcome));
+        self.parts.verdict = decide(self.parts.results.iter().map(RuleResult::vote));
     }
 
     /// Counts a request that found no place as refused by each rule that would have delayed it. It has not exceeded a
     /// limit, so no penalty follows.
     pub(super) fn record_turned_away(&self) {
-        for RuleResult { outcome, .. } in &self.results {
-            let Some(stats) = self.snapshot.stats.get(outcome.rule) else { continue };
-            if outcome.admitted || outcome.cost == 0 {
+        for result in &self.parts.results {
+            let Some(planned) = self.planned(result) else { continue };
+            let Some(stats) = self.snapshot.stats.get(planned.rule) else { continue };
+            if result.admitted || planned.cost == 0 {
                 continue;
             }
-            if outcome.mode != Mode::Shadow {
+            if result.mode != Mode::Shadow {
                 stats.count(Event::Refused);
-            } else if self.is_would_refuse_counted(outcome.rule) {
+            } else if self.is_would_refuse_counted(planned.rule) {
                 stats.count(Event::WouldRefuse);
             }
         }
-        if self.degraded.is_some() {
+        if self.parts.degraded.is_some() {
             self.record_fallbacks();
         }
     }

@@ -14,6 +14,7 @@ use super::caller::Callers;
 use super::delay::{DelayPlaces, DelayTurn};
 use super::observed::{Observed, Observer};
 use super::response::{ResponseBuilder, bad_credentials, bad_path};
+use crate::checked::Promise;
 use crate::clock::{Clock, Stopwatch};
 use crate::decision::Decision;
 use crate::http::{PathMatching, write_fields};
@@ -27,6 +28,9 @@ const MAX_DELAYED: usize = 10_000;
 
 /// A request that passes: the decision, and its place in the queue, if it is delayed.
 type Judged = (Box<Decision>, Option<DelayTurn>, Parts);
+
+/// A request that was checked and not refused, or the response.
+pub(super) type Admission = Result<(Box<Decision>, Parts), Box<Response<Bytes>>>;
 
 pub(super) struct Gate<S, C> {
     pub(super) limiter: Arc<Limiter<S, C>>,
@@ -65,20 +69,20 @@ impl<S, C> Clone for Gate<S, C> {
 }
 
 impl<S: Store, C: Clock> Gate<S, C> {
-    /// Checks a request and delays it if a rule says so.
-    ///
-    /// # Errors
-    /// The response, if it is refused.
-    pub(super) async fn admit(
+    /// Checks a request and delays it if a rule says so. An error is the response, if it is refused.
+    pub(super) fn admit(
         self: Arc<Self>,
         parts: Parts,
-    ) -> Result<(Box<Decision>, Parts), Box<Response<Bytes>>> {
-        // On the heap: the future of a check takes several kilobytes, which a delayed request does not keep.
-        let (decision, turn, parts) = Uncancelled::new(self.judge(parts)).await?;
-        if let Some(turn) = turn {
-            turn.wait().await;
+    ) -> impl Future<Output = Admission> + use<S, C> {
+        // On the heap: a delayed request does not keep what its check needed.
+        let judged = Uncancelled::new(self.judge(parts));
+        async {
+            let (decision, turn, parts) = judged.await?;
+            if let Some(turn) = turn {
+                turn.wait().await;
+            }
+            Ok((decision, parts))
         }
-        Ok((decision, parts))
     }
 
     /// The decision about a request that passes, and its place in the queue, if it is delayed.
@@ -100,13 +104,17 @@ impl<S: Store, C: Clock> Gate<S, C> {
         // The clock is read only for an observer.
         let stopwatch = self.observer.as_ref().map(|_| Stopwatch::start());
         let checked = self.limiter.check_unrecorded(&caller.asking(parts, &path));
-        let mut decision = Box::new(checked.await);
+        let mut decision = match checked.boxed() {
+            Promise::Ready(decision) => decision,
+            Promise::Pending(pending) => pending.await,
+        };
         let took = stopwatch.map(Stopwatch::elapsed).unwrap_or_default();
         let delay = decision.delay().filter(|delay| *delay > Micros::ZERO);
         let turn = delay.and_then(|delay| self.places.take(delay, caller.address(parts, &path)));
         if delay.is_some() && turn.is_none() {
-            // If the store is unavailable by now, the charge stays. The request is refused anyway.
-            let _ = self.limiter.correct(&decision, |_, _| 0).await;
+            // If the store is unavailable by now, the charge stays. The request is refused anyway. On the heap: every
+            // request would have to hold this future.
+            let _ = Box::pin(self.limiter.correct(&decision, |_, _| 0)).await;
             decision.turn_away();
             decision.record_turned_away();
         } else {

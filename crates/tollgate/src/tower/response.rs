@@ -4,9 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ::http::header::{
-    CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
-};
+use ::http::header::{CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use ::http::request::Parts;
 use ::http::{Response, StatusCode};
 use bytes::Bytes;
@@ -15,7 +13,9 @@ use serde_json::json;
 use super::grpc::{self, GrpcCode};
 use super::observed::NotChecked;
 use crate::decision::Decision;
-use crate::http::{HeaderFamilies, PROBLEM_JSON, PathProblem, RefusalFormat, write_fields};
+use crate::http::{
+    HeaderFamilies, PROBLEM_JSON, PathProblem, RefusalFormat, content_fields, write_fields,
+};
 use crate::identity::CredentialProblem;
 
 /// The id of the refusal, by which it can be found in the server's log.
@@ -110,7 +110,7 @@ fn problem(status: StatusCode, body: Vec<u8>) -> Response<Bytes> {
 fn with_body(status: StatusCode, content_type: HeaderValue, body: Vec<u8>) -> Response<Bytes> {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response.headers_mut().extend(content_fields(content_type));
     response
 }
 

@@ -11,7 +11,7 @@ use tollgate_store::{MemoryStore, Store};
 use tower_service::Service;
 
 use super::body::ResponseBody;
-use super::gate::Gate;
+use super::gate::{Admission, Gate};
 use crate::clock::{Clock, SystemClock};
 
 /// A service behind a limiter. Made by [`RateLimitLayer`](super::RateLimitLayer).
@@ -62,22 +62,24 @@ where
         // A clone may not be ready; the service that is goes with this request.
         let not_asked = self.inner.clone();
         let ready = mem::replace(&mut self.inner, not_asked);
-        Box::pin(pass(Arc::clone(&self.gate), ready, request))
+        let (parts, body) = request.into_parts();
+        let admission = Arc::clone(&self.gate).admit(parts);
+        Box::pin(pass(Arc::clone(&self.gate), ready, admission, body))
     }
 }
 
 async fn pass<Inner, S, C, B, R>(
     gate: Arc<Gate<S, C>>,
     mut inner: Inner,
-    request: Request<B>,
+    admission: impl Future<Output = Admission>,
+    body: B,
 ) -> Result<Response<ResponseBody<R>>, Inner::Error>
 where
     Inner: Service<Request<B>, Response = Response<R>>,
     S: Store,
     C: Clock,
 {
-    let (parts, body) = request.into_parts();
-    let (decision, parts) = match Arc::clone(&gate).admit(parts).await {
+    let (decision, parts) = match admission.await {
         Ok(admitted) => admitted,
         Err(refusal) => return Ok(refusal.map(ResponseBody::own)),
     };

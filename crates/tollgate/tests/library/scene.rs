@@ -132,7 +132,7 @@ pub(crate) fn render(decision: &Decision) -> String {
         DecisionReason::Rules => match decision.binding() {
             Some(binding) => vec![
                 format!("{} by {}", verdict(decision), binding.rule.id),
-                format!("{} left", binding.outcome.report.remaining),
+                format!("{} left", binding.outcome.remaining()),
             ],
             None => vec![verdict(decision).to_owned()],
         },

@@ -77,7 +77,7 @@ async fn ask_on(
 ) -> Asked<u32> {
     let mut asked = 0;
     match plan.extent {
-        Extent::EachOnce => {
+        Extent::Entered | Extent::EachOnce => {
             for subject in (number..plan.subjects).step_by(plan.in_flight) {
                 contestant.ask(subject).await?;
                 asked += 1;

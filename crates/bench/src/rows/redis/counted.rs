@@ -26,7 +26,7 @@ pub(crate) fn instructions() -> Fallible<Vec<(&'static str, u64)>> {
     let count = |question: &Question| -> Fallible<u64> {
         stage.enter(question, CHECKS)?;
         taken(process, dumps.path())?;
-        stage.enter(question, CHECKS)?;
+        stage.check_each(question, CHECKS)?;
         Ok(taken(process, dumps.path())? / CHECKS)
     };
     let check = |rules| Question::Check(Check::of(Algorithm::Gcra, rules));

@@ -5,6 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tollgate_core::Algorithm;
 
+/// Units per day: as many as a day of one client may be worth.
+const LIMIT: u64 = 50_000;
+
 /// What to ask Redis, how much at once, and for how long.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
@@ -41,12 +44,19 @@ pub(super) struct Check {
     pub(super) rules: usize,
     /// How many subjects its rules count by.
     pub(super) counted_by: usize,
+    /// Units per day.
+    pub(super) limit: u64,
 }
 
 impl Check {
     /// So many rules of an algorithm that count by one subject.
     pub(super) fn of(algorithm: Algorithm, rules: usize) -> Self {
-        Self { algorithm: algorithm.name().to_owned(), rules, counted_by: 1 }
+        Self { algorithm: algorithm.name().to_owned(), rules, counted_by: 1, limit: LIMIT }
+    }
+
+    /// What every counter has used when the measurement begins: takes hours to drain.
+    pub(super) const fn used(&self) -> u64 {
+        self.limit / 10
     }
 
     /// The name of one of its rules. Algorithms and numbers of rules do not share counters.
@@ -58,7 +68,9 @@ impl Check {
 /// How much is requested.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Extent {
-    /// Each subject once, and at such a cost that no counter expires soon.
+    /// Each subject for the first time, and at such a cost that no counter expires soon.
+    Entered,
+    /// Each subject once.
     EachOnce,
     /// Subjects drawn at random, for about that time.
     Turn(Duration),

@@ -15,11 +15,7 @@ use tollgate_store::{RemoteSettings, Store as _};
 use super::plan::{Check, Extent, Plan};
 use crate::keys::KeyText;
 
-/// Units per day: as many as a day of one client may be worth.
-const LIMIT: u64 = 50_000;
 const WINDOW: Micros = Micros::from_secs(86_400);
-/// What every counter has used when the measurement begins: takes hours to drain.
-const USED: u64 = LIMIT / 10;
 /// Long enough for a machine that stalls.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -62,7 +58,7 @@ impl Checks {
             return Err("the cluster does not say who serves what".into());
         }
         let algorithm = Algorithm::from_name(&check.algorithm).ok_or("no such algorithm")?;
-        let limit = Quota::new(algorithm, LIMIT, WINDOW).compile();
+        let limit = Quota::new(algorithm, check.limit, WINDOW).compile();
         Ok(Self {
             store,
             hasher: RandomState::default(),
@@ -72,8 +68,8 @@ impl Checks {
             rest: check.rule(0),
             counted_by: check.counted_by,
             cost: match plan.extent {
-                Extent::EachOnce => USED,
-                Extent::Turn(_) => 1,
+                Extent::Entered => check.used(),
+                Extent::EachOnce | Extent::Turn(_) => 1,
             },
         })
     }

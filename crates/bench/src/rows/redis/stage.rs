@@ -72,6 +72,11 @@ impl Stage {
 
     /// Checks each subject once, so that all counters exist.
     pub(super) fn enter(&self, question: &Question, subjects: u64) -> Fallible<()> {
+        self.ask(question, subjects, ENTERED_AT_ONCE, Extent::Entered).map(drop)
+    }
+
+    /// Checks each subject once more.
+    pub(super) fn check_each(&self, question: &Question, subjects: u64) -> Fallible<()> {
         self.ask(question, subjects, ENTERED_AT_ONCE, Extent::EachOnce).map(drop)
     }
 
@@ -113,11 +118,25 @@ impl Stage {
 
 /// Keeps all threads of a server that runs on the processor of servers.
 pub(super) fn pin(redis: &Redis) -> Fallible<()> {
-    let id = redis.process_id().ok_or("Redis has ended")?;
-    let mut taskset = Command::new("taskset");
-    taskset.args(["--all-tasks", "--cpu-list", "--pid", SERVER_CORE, &id.to_string()]);
-    match taskset.stdout(Stdio::null()).status()?.success() {
+    keep_on(SERVER_CORE, redis).map(drop)
+}
+
+/// Keeps a server that runs on the processor of clients, and lets it interrupt them: as Redis is on a machine of its own,
+/// it never waits for Tollgate to leave the processor.
+pub(super) fn pin_apart(redis: &Redis) -> Fallible<()> {
+    let id = keep_on(CLIENT_CORE, redis)?;
+    run(Command::new("chrt").args(["--all-tasks", "--fifo", "--pid", "1", &id]))
+}
+
+fn keep_on(core: &str, redis: &Redis) -> Fallible<String> {
+    let id = redis.process_id().ok_or("Redis has ended")?.to_string();
+    run(Command::new("taskset").args(["--all-tasks", "--cpu-list", "--pid", core, &id]))?;
+    Ok(id)
+}
+
+fn run(command: &mut Command) -> Fallible<()> {
+    match command.stdout(Stdio::null()).status()?.success() {
         true => Ok(()),
-        false => Err("Redis cannot be kept on one processor".into()),
+        false => Err(format!("Redis cannot be kept on one processor: {command:?}").into()),
     }
 }

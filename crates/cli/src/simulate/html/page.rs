@@ -20,6 +20,7 @@ pub(super) fn render(report: &HtmlReport<'_>, breakdown: &Breakdown<'_>) -> Stri
     main += course(report, timeline);
     main += tables::rules(report);
     main += tables::clients(report, breakdown);
+    main += tables::clients_in_shadow(report).unwrap_or_default();
     main += tables::endpoints(breakdown).unwrap_or_default();
     main += algorithms(report);
     main += accuracy(report, timeline).unwrap_or_default();

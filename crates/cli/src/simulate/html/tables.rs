@@ -122,8 +122,44 @@ pub(super) fn clients(report: &HtmlReport<'_>, breakdown: &Breakdown<'_>) -> Mar
         heading("most refused path, user agent", "opt wide-text"),
     ];
     let shown = breakdown.clients.len() as u64;
-    let about = format!("{} of {} that were refused.", grouped(shown), count(refused, "client"));
-    card(title, &about, table(headings, rows))
+    let were = if refused == 1 { "was" } else { "were" };
+    let mut about = format!("{} {were} refused", count(refused, "client"));
+    if shown < refused {
+        about += &format!("; the first {} are listed", grouped(shown));
+    }
+    card(title, &(about + "."), table(headings, rows))
+}
+
+/// Whom shadow rules and candidates would have refused, if they would have refused anyone.
+pub(super) fn clients_in_shadow(report: &HtmlReport<'_>) -> Option<Markup> {
+    let tally = report.tally;
+    let refused = tally.most_refused_in_shadow(report.top);
+    if refused.is_empty() {
+        return None;
+    }
+    let rows = refused
+        .iter()
+        .map(|it| {
+            [
+                of_traffic("code", it.client),
+                Markup::with_text("b", "", &tally.rules[it.rule].rule_id),
+                figure(it.requests),
+                figure(it.exceeded),
+                share_bar(it.exceeded, it.requests, "k-ref"),
+            ]
+        })
+        .collect();
+    let headings = [
+        heading("client", "text"),
+        heading("would be refused by", "text"),
+        heading("requests", "num opt"),
+        heading("exceeded", "num"),
+        heading("share", "num share"),
+    ];
+    let about = "Shadow rules and candidates refuse nothing; these clients were over their limits. \
+                 A client is listed once for each rule.";
+    let title = Markup::text("Clients that rules would refuse if they were in force");
+    Some(card(title, about, table(headings, rows)))
 }
 
 pub(super) fn endpoints(breakdown: &Breakdown<'_>) -> Option<Markup> {

@@ -18,6 +18,7 @@ pub(in crate::top) fn sample() -> LiveFigures {
         bans: Some(2),
         fleet: Some(FleetState { nodes: 3, store: "up".to_owned(), draining: 0 }),
         silent: 0,
+        unreachable_since: None,
         requests: RateSeries { now: 1_234.0, points: (0..120).collect() },
         refused: RateSeries { now: 12.34, points: vec![0, 1, 2, 3] },
         latency: Some(CheckLatency { p50: 0.000_12, p95: 0.001, p99: 0.003_4 }),
@@ -115,6 +116,11 @@ fn rates_of_a_fleet_are_those_of_the_nodes_that_are_alive() {
     let (requests, fleet) = rates(nodes.clone());
     assert_eq!(requests, RateSeries { now: 9.0, points: vec![13, 9] });
     assert_eq!(fleet, FleetState { nodes: 2, store: "up".to_owned(), draining: 0 });
+    // One that is silent has no figures.
+    let silent = json!({"requests_per_second": null, "refused_per_second": null, "store": null,
+                        "draining": false, "status": "silent", "age_seconds": 3.0});
+    let (requests, fleet) = rates(json!([node(8.0, "up", 0.0), silent]));
+    assert_eq!((requests.now, fleet.nodes), (8.0, 1));
     for _ in 0..300 {
         assert!(rates(nodes.clone()).0.points.len() <= MAX_POINTS);
     }

@@ -105,7 +105,7 @@ fn every_call_needs_its_permission() {
             assert!(answer.status < 500, "{place}");
             if is_refused {
                 assert!(
-                    answer.text().contains(&format!("needs the right {}", least.name())),
+                    answer.text().contains(&format!("needs the role {}", least.name())),
                     "{place}"
                 );
             }

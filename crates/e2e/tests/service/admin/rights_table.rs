@@ -65,7 +65,7 @@ pub(crate) const CALLS: &[(&str, &str, Least)] = &[
     ("post", "/api/v1/rate-limit/explain", Look),
     ("post", "/api/v1/rate-limit/refund", Operator),
     ("post", "/api/v1/rate-limit/reset", Operator),
-    ("get", "/api/v1/decisions/{decision_id}", Viewer),
+    ("get", "/api/v1/decisions/{decision_id}", RuleViewer),
     ("get", "/api/v1/rules", RuleViewer),
     ("post", "/api/v1/rules", RuleEditor),
     ("get", "/api/v1/rules/{rule_id}", RuleViewer),

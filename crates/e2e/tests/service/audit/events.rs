@@ -208,3 +208,22 @@ fn shutdown_ends_the_stream() {
     assert!(server.process.end().success());
     assert!(!server.process.errors().contains("cut off"), "{}", server.process.errors());
 }
+
+#[test]
+fn an_administrator_of_a_tenant_gets_its_decisions_without_rules_of_others() {
+    let server = start("{sample_allowed: 0}", &json!({"rules": [rule("shared", 1)]}));
+    let made =
+        call(&server, "POST", "/api/v1/tokens", r#"{"role":"tenant-admin","tenant":"acme"}"#);
+    let token = format!("Bearer {}", made.json()["token"].as_str().expect("a token"));
+    let mut operator = Subscriber::new(&server);
+    let mut own = Subscriber::new_as(&server, ("Authorization", &token));
+    let body = json!({"identifiers": {"user_id": "ann", "tenant": "acme"}}).to_string();
+    for _ in 0..2 {
+        server.check(&body);
+    }
+    let heard = own.until("\"identifiers\"");
+    assert!(heard.contains("\"rule_id\":null,\"client\":\"ann\""), "{heard}");
+    assert!(!heard.contains("shared") && !heard.contains("\"limit\""), "{heard}");
+    let heard = operator.until("\"identifiers\"");
+    assert!(heard.contains("\"rule_id\":\"shared\"") && heard.contains("\"limit\":1"), "{heard}");
+}

@@ -69,6 +69,40 @@ fn what_a_candidate_would_refuse_is_counted_and_listed_by_client() {
     assert_eq!(log["records"][0]["limit"], 3, "{log}");
 }
 
+/// Beside another shadow rule that a request exceeds, the candidate used to be counted, but not to be found.
+#[test]
+fn a_candidate_finds_its_clients_and_requests_beside_another_shadow_rule() {
+    let mut candidate = rule("api", 60);
+    candidate["candidate"] = json!({"limit": 2});
+    let mut watch = rule("watch", 3);
+    watch["action"] = "log_only".into();
+    watch["algorithm"] = "sliding_window_log".into();
+    watch["applies_to"] = json!({"endpoints": ["/orders"]});
+    let server = start("", &json!([candidate, watch]));
+    check(&server, None, &[("bob", 10)]);
+    assert_eq!(figures_of(&server, "api")["candidate"]["would_refuse"], 8);
+    assert_eq!(figures_of(&server, "watch")["would_refuse"], 7);
+    let entries = |by: &str| -> Vec<String> {
+        let top = read(&server, &format!("/api/v1/top?by={by}&window=300"));
+        let list = top["would_refuse"]["top"].as_array().expect("a list").iter();
+        list.map(|it| format!("{} {} {}", it["name"], it["rule_id"], it["count"])).collect()
+    };
+    until("the lists have all requests", || (entries("rule").len() == 2).then_some(()));
+    assert_eq!(entries("rule"), ["\"api~candidate\" null 8", "\"watch\" null 7"]);
+    assert_eq!(entries("client"), ["\"bob\" \"api~candidate\" 8", "\"bob\" \"watch\" 7"]);
+    let records = |rule_id: &str| {
+        let log = read(&server, &format!("/api/v1/audit/decisions?rule_id={rule_id}"));
+        log["records"].as_array().expect("records").clone()
+    };
+    until("the log has all", || (records("api~candidate").len() == 8).then_some(()));
+    let watched = records("watch");
+    assert_eq!(watched.len(), 7, "{watched:?}");
+    for record in &watched {
+        let both = [&record["rule_id"], &record["also_would_refuse"][0]].map(Value::as_str);
+        assert!(both.contains(&Some("watch")) && both.contains(&Some("api~candidate")), "{record}");
+    }
+}
+
 #[test]
 fn clients_see_nothing_of_a_candidate() {
     let mut by_address = tried("address");

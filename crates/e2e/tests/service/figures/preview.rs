@@ -1,8 +1,9 @@
 //! A changed rule, tried on the requests that were made.
 
 use serde_json::{Value, json};
-use tollgate_e2e::client::Answer;
-use tollgate_e2e::server::Server;
+use tollgate_e2e::client::{Answer, request};
+use tollgate_e2e::server::{JSON, Server, bearer_admin};
+use tollgate_e2e::until;
 
 use super::{check, rule, start};
 
@@ -18,6 +19,28 @@ fn brief(answer: &Value) -> [u64; 3] {
         number(&answer["now"]["refused"]),
         number(&answer["then"]["refused"]),
     ]
+}
+
+/// A hundred bodies of 16 MB once waited for their last bytes at the same time.
+#[test]
+fn a_caller_has_few_previews_in_progress() {
+    let server = start("", &json!([rule("few", 5)]));
+    let mut unfinished = Vec::new();
+    until("all places to be taken", || {
+        let fields = [JSON, bearer_admin()];
+        let whole = request("POST", "/api/v1/preview", &fields, &[b' '; 100_000]);
+        let mut connection = server.connect();
+        // One more may have been refused already, and its connection closed.
+        let _ = connection.send(&whole[..whole.len() - 1]);
+        unfinished.push(connection);
+        let answer = preview(&server, &json!({"rule": rule("few", 1)}));
+        (answer.status == 429).then_some(())
+    });
+    drop(unfinished);
+    until("places again", || {
+        let answer = preview(&server, &json!({"rule": rule("few", 1)}));
+        (answer.status == 200).then_some(())
+    });
 }
 
 #[test]

@@ -133,10 +133,24 @@ fn the_command_shows_what_the_server_proposes() {
     ] {
         assert!(stdout.contains(part), "{part}: {stdout}");
     }
+    // What stays beside the proposed rules refuses too: a number of these, and the way without them.
+    assert!(stderr.contains("1 rule in force on this server would stay beside"), "{stderr}");
+    assert!(stdout.contains("tollgate rules apply --prune --file"), "{stdout}");
+    assert_eq!(proposed["other_rules"], 1, "{proposed}");
     let linted = tollgate().args(["rules", "lint", "--strict", path]).output().expect("it runs");
     let policy = std::fs::read_to_string(&file).expect("a policy");
     assert!(linted.status.success(), "{policy}\n{linted:?}");
     assert!(policy.contains("by the busiest client"), "{policy}");
+    assert!(policy.contains("#   tollgate rules apply --prune --file"), "{policy}");
+    let applied = tollgate()
+        .args(["rules", "apply", "--prune", "--yes", "--file", path])
+        .args(["--server", url.trim_end_matches('/')])
+        .env("TOLLGATE_TOKEN", ADMIN_TOKEN)
+        .output()
+        .expect("it runs");
+    assert!(applied.status.success(), "{applied:?}");
+    let (code, _, stderr) = run(&["--refuse-at-most", "5%"]);
+    assert_eq!((code, stderr.contains("would stay")), (Some(0), false), "{stderr}");
     // A log and a server at once, or neither, is a mistake.
     for arguments in [&["access.log"][..], &["--window", "x"]] {
         assert_eq!(run(arguments).0, Some(2), "{arguments:?}");
@@ -156,6 +170,7 @@ fn a_tenant_gets_limits_of_its_own_by_its_requests() {
     assert_eq!(proposed["requests"], own.len(), "{proposed}");
     let rules = proposed["rules"].as_array().expect("rules");
     assert!(rules.iter().all(|rule| rule["tenant"] == "acme"), "{proposed}");
+    assert_eq!(proposed["other_rules"], 0, "it does not learn how many rules operators have");
     let body = json!({"policy": policy(&proposed)}).to_string();
     let preview = as_token(&server, &token, "POST", "/api/v1/preview", &body);
     assert_eq!(preview.status, 200, "{preview:?}");

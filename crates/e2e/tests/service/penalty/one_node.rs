@@ -49,6 +49,7 @@ fn a_ban_is_reported_listed_and_lifted() {
         let told = server.get_as_admin(&format!("/api/v1/decisions/{decision}")).json();
         let because = told["because"].as_str().expect("a reason");
         assert!(because.starts_with("rule login has banned the client until "), "{because}");
+        assert!(because.contains(" by penalty, which follows 3 refusals within "), "{because}");
 
         assert_eq!(lift(server, "ann").status, 204);
         assert_eq!(reason(server, "ann"), "rate_limited", "at once");
@@ -61,6 +62,34 @@ fn a_ban_is_reported_listed_and_lifted() {
         assert_eq!(reason(server, "ann"), "rate_limited");
         until("another ban", || is_banned(server, "ann").then_some(()));
     }
+}
+
+/// Statistics counted them as denied, and the log as refused: `--result denied` found none.
+#[test]
+fn requests_of_banned_clients_are_denied_in_figures_and_in_the_log() {
+    let server = start();
+    make_rule(&server, &login(2, 600));
+    get_banned(&server, "ann", 2);
+    for _ in 0..2 {
+        assert_eq!(reason(&server, "ann"), "banned");
+    }
+    let logged = |action: &str| {
+        let path = format!("/api/v1/audit/decisions?action={action}");
+        let records = server.get_as_admin(&path).json()["records"].clone();
+        let reasons = records.as_array().expect("records").iter();
+        reasons.map(|it| it["reason"].as_str().expect("a reason").to_owned()).collect::<Vec<_>>()
+    };
+    let totals = server.get_as_admin("/api/v1/stats").json()["totals"].clone();
+    let figure = |name: &str| {
+        usize::try_from(totals[name].as_u64().expect("a figure")).expect("a small one")
+    };
+    assert_eq!((figure("denied"), figure("refused")), (2, 2), "{totals}");
+    until("the log", || {
+        let all = figure("denied") + figure("refused");
+        (logged("refused,denied").len() == all).then_some(())
+    });
+    assert_eq!(logged("denied"), vec!["banned"; figure("denied")]);
+    assert_eq!(logged("refused"), vec!["rate_limited"; figure("refused")]);
 }
 
 #[test]

@@ -77,6 +77,7 @@ fn a_refusal_has_a_body_only_if_a_setting_says_so() {
         assert_eq!(refused["overall_code"], "OVER_LIMIT", "{refused}");
         assert_eq!(refused["raw_body"], body);
         assert_eq!(header(&refused, "content-type"), content_type);
+        assert_eq!(header(&refused, "content-security-policy"), content_type.map(|_| "sandbox"));
         assert!(header(&refused, "retry-after").is_some(), "{refused}");
         assert_eq!(refused["dynamic_metadata"]["rule_id"], "test.user", "for Envoy alone");
     };

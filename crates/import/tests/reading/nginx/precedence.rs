@@ -204,6 +204,24 @@ fn what_cannot_be_carried_over_leaves_the_wider_rule_in_force() {
 }
 
 #[test]
+fn limits_beside_a_return_are_noted() {
+    check(
+        &format!(
+            "{Z}server {{ listen 80;\nlimit_req zone=z;\nlocation /a {{ limit_req zone=z; }} return 204; }}"
+        ),
+        &[],
+        &["line 3 returns", "line 4 returns"],
+    );
+    check(
+        &format!(
+            "{Z}server {{ location /a {{\nlimit_req zone=z; return 200; }} location /b/ {{ limit_req zone=z; }} }}"
+        ),
+        &["z 10/1s 1 by ip on /b/*"],
+        &["line 3 returns"],
+    );
+}
+
+#[test]
 fn limits_that_no_request_meets_are_noted() {
     check(
         &format!("{Z}{Y}limit_req zone=z;\nserver {{ limit_req zone=y; }}"),

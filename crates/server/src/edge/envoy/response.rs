@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, header};
 use serde_json::Value as Json;
-use tollgate::http::{for_each_field, retry_after};
+use tollgate::http::{content_fields, for_each_field, retry_after};
 use tollgate::store::StoreErrorKind;
 use tollgate::{Decision, Micros, RuleOutcome};
 use tollgate_import::envoy::Unit;
@@ -45,7 +45,7 @@ pub(crate) struct BindingRule {
 impl BindingRule {
     fn of(decision: &Decision) -> Option<Self> {
         let binding = decision.binding()?;
-        let (limit, remaining) = (binding.outcome.limit, remaining(decision, &binding));
+        let (limit, remaining) = (binding.outcome.limit, remaining(&binding));
         Some(Self { rule_id: Arc::clone(&binding.rule.id), limit, remaining })
     }
 }
@@ -105,20 +105,16 @@ impl Status {
                 unit,
                 name: name.to_owned(),
             }),
-            remaining: if is_exceeded { 0 } else { narrow(remaining(decision, outcome)) },
+            remaining: if is_exceeded { 0 } else { narrow(remaining(outcome)) },
             reset_after: Some(outcome.reset_after(decision.now()).as_secs_ceil()),
         }
     }
 }
 
 /// What is left of a rule's limit. Without its store, a node may count by a multiple of the limit; what
-/// is reported is never more than the limit and its burst.
-fn remaining(decision: &Decision, outcome: &RuleOutcome<'_>) -> u64 {
-    let figures = &outcome.outcome;
-    if decision.degraded().is_none() {
-        return figures.report.remaining;
-    }
-    figures.report.remaining.min(figures.limit.max(outcome.rule.limit.capacity()))
+/// is reported is what is left of the limit itself.
+fn remaining(outcome: &RuleOutcome<'_>) -> u64 {
+    outcome.outcome.report.remaining.saturating_sub(outcome.outcome.surplus)
 }
 
 fn narrow(number: u64) -> u32 {
@@ -146,8 +142,11 @@ impl Answer {
         if let Some(format) = app.envoy.refusal.as_ref().filter(|_| !decision.is_allowed()) {
             // Envoy has its own setting for the status.
             let (_, content_type) = format.write(decision, id.unwrap_or_default(), &mut body);
-            let content_type = content_type.to_str().unwrap_or_default();
-            headers.push(HeaderField::new(&header::CONTENT_TYPE, content_type));
+            headers.extend(
+                content_fields(content_type).map(|(name, value)| {
+                    HeaderField::new(&name, value.to_str().unwrap_or_default())
+                }),
+            );
         }
         // The fields of a refusal, for the two cases that are no refusal by `decision`.
         if is_over && (decision.is_allowed() || drained.is_some()) {

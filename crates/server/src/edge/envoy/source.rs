@@ -19,6 +19,7 @@ use tollgate::{Policy, Revision, Timestamp};
 use tollgate_import::envoy::{Allowance, EnvoyConfig, FileLimit, RepeatedDomain};
 
 use super::file_set::FileSet;
+use crate::policy::file_digest::digest_of_files;
 use crate::policy::load_status::LoadStatus;
 
 /// The rule under which limits that requests carry are counted. It cannot clash: ids of limits have
@@ -30,7 +31,7 @@ pub(crate) const CARRIED: &str = "carried-limit";
 /// # Errors
 /// Which files cannot be read, and what is wrong with them.
 pub fn limit_ids(directory: &Path, repeated: RepeatedDomain) -> Result<Vec<String>, String> {
-    let config = read(directory, repeated)?;
+    let (config, _) = read(directory, repeated)?;
     let ids = config.limits().iter().map(|limit| (*limit.id).to_owned());
     Ok(ids.chain([CARRIED.to_owned()]).collect())
 }
@@ -44,6 +45,8 @@ pub(crate) struct EnvoySource {
     /// Held from reading the files until they are in force.
     watch: Mutex<DirectoryWatch>,
     status: ArcSwap<LoadStatus>,
+    /// The beginning of the digest of the files in force.
+    digest: ArcSwap<String>,
     /// How often a change could not be put into force.
     pub(crate) errors: AtomicU64,
 }
@@ -74,8 +77,8 @@ impl EnvoySource {
         now: Timestamp,
     ) -> Result<(Self, Policy), String> {
         let traces = directory.and_then(|directory| traces(directory).ok()).unwrap_or_default();
-        let config = directory
-            .map_or_else(|| Ok(EnvoyConfig::default()), |directory| read(directory, repeated))?;
+        let (config, digest) = directory
+            .map_or_else(|| Ok(Default::default()), |directory| read(directory, repeated))?;
         let revision = Revision { epoch: now.as_micros(), number: 1 };
         let policy = policy_of(&config)?.with_revision(revision);
         let source = Self {
@@ -84,6 +87,7 @@ impl EnvoySource {
             loaded: ArcSwap::from_pointee(FileSet::new(config, Arc::default())),
             watch: Mutex::new(DirectoryWatch { read: traces, glimpsed: None, revision }),
             status: ArcSwap::from_pointee(LoadStatus::loaded(now)),
+            digest: ArcSwap::from_pointee(digest),
             errors: AtomicU64::new(0),
         };
         Ok((source, policy))
@@ -128,16 +132,17 @@ impl EnvoySource {
             glimpsed: None,
             revision,
         };
-        let read = read(directory, self.repeated).and_then(|config| {
+        let read = read(directory, self.repeated).and_then(|(config, digest)| {
             let policy = policy_of(&config)?.with_revision(revision);
-            Ok((config, policy))
+            Ok((config, digest, policy))
         });
         match read {
-            Ok((config, policy)) => {
+            Ok((config, digest, policy)) => {
                 let limits = config.limits().len();
                 let values = Arc::clone(&self.loaded.load().values);
                 install(&policy);
                 self.loaded.store(Arc::new(FileSet::new(config, values)));
+                self.digest.store(Arc::new(digest));
                 self.status.store(Arc::new(LoadStatus::loaded(now)));
                 Ok(limits)
             }
@@ -151,6 +156,11 @@ impl EnvoySource {
 
     pub(crate) fn directory(&self) -> Option<&Path> {
         self.directory.as_deref()
+    }
+
+    /// The beginning of the digest of the files in force, by name and content; `None` if there is no directory.
+    pub(crate) fn file_digest(&self) -> Option<String> {
+        self.directory.as_ref().map(|_| (**self.digest.load()).clone())
     }
 
     /// The result of the last load; `None` if there is no directory.
@@ -187,7 +197,8 @@ fn traces(directory: &Path) -> io::Result<Vec<Trace>> {
     Ok(traces)
 }
 
-fn read(directory: &Path, repeated: RepeatedDomain) -> Result<EnvoyConfig, String> {
+/// The limits of the files, and the beginning of their digest.
+fn read(directory: &Path, repeated: RepeatedDomain) -> Result<(EnvoyConfig, String), String> {
     let failed = |path: &Path, error: &dyn std::fmt::Display| {
         format!("cannot read {} (--envoy-config): {error}", path.display())
     };
@@ -200,9 +211,11 @@ fn read(directory: &Path, repeated: RepeatedDomain) -> Result<EnvoyConfig, Strin
         let text = fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
         files.push((path.display().to_string(), text));
     }
+    let digest = digest_of_files(directory, &files);
     let files: Vec<(&str, &str)> =
         files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    EnvoyConfig::parse_domains(&files, repeated).map_err(|problems| {
+    let parsed = EnvoyConfig::parse_domains(&files, repeated);
+    parsed.map(|config| (config, digest)).map_err(|problems| {
         let mut report = format!("{} has problems:", directory.display());
         for problem in problems {
             // Writing to a string cannot fail.

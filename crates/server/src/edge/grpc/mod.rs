@@ -126,10 +126,21 @@ impl Services {
         }
     }
 
-    /// Sets the status that the health service reports.
-    pub(crate) fn report(&self, is_serving: bool) {
-        let state = if is_serving { ServingState::Serving } else { ServingState::NotServing };
-        self.calls.send_replace(state);
+    /// Reports that no more calls should come.
+    pub(crate) fn report_draining(&self) {
+        self.calls.send_replace(ServingState::NotServing);
+    }
+
+    /// Reports that calls are served, if `is_ready` says so. It is asked while nothing else can be reported, so that a
+    /// server that begins to shut down meanwhile does not come back.
+    pub(crate) fn report_if(&self, is_ready: impl FnOnce() -> bool) {
+        self.calls.send_if_modified(|state| {
+            let is_new = *state == ServingState::NotServing && is_ready();
+            if is_new {
+                *state = ServingState::Serving;
+            }
+            is_new
+        });
     }
 
     /// Ends streams that have no end, so that they do not keep the server from ending.

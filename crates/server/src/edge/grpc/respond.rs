@@ -17,7 +17,7 @@ pub(super) fn write(out: &mut Vec<u8>, decision: &Decision, id: Option<&[u8]>, d
     let rule_id = binding.as_ref().map(|binding| &*binding.rule.id).or_else(|| refuser(decision));
     some_number(out, 1, u64::from(decision.is_allowed()));
     if let (Some(binding), Some(figures)) = (&binding, figures) {
-        some_number(out, 2, figures.limit.saturating_sub(figures.report.remaining));
+        some_number(out, 2, figures.limit.saturating_sub(remaining(figures)));
         number(out, 3, figures.limit);
         number(out, 4, remaining(figures));
         number(out, 5, reset_at(decision.now(), binding.limit(), figures));
@@ -116,7 +116,7 @@ mod tests {
     fn expected(decision: &Decision, id: Option<&str>, detail: bool) -> CheckResponse {
         let QuotaResponse { limit, remaining, reset_at, rule_id, rules } = quota(decision);
         let in_use = |binding: RuleOutcome<'_>| {
-            binding.outcome.limit.saturating_sub(binding.outcome.report.remaining)
+            binding.outcome.limit.saturating_sub(binding.outcome.remaining())
         };
         CheckResponse {
             allowed: decision.is_allowed(),

@@ -1,6 +1,7 @@
 //! Long lists in pages: the query of a call, and the link to the next page.
 
 use http::{HeaderMap, HeaderValue, Uri, header};
+use tollgate::Timestamp;
 use tollgate_catalog::Filter;
 
 use crate::edge::http::problem::Problem;
@@ -11,6 +12,13 @@ const DEFAULT_LIMIT: usize = 100;
 /// The parameters of a query, each of which may occur several times.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters(Vec<(String, String)>);
+
+/// From when until when, as far as a query says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeSpan {
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) until: Option<Timestamp>,
+}
 
 impl Parameters {
     /// Reads a query; parameters other than the `known` ones are an error, and so is a NUL byte.
@@ -84,13 +92,23 @@ impl Parameters {
     }
 
     /// A time, as RFC 3339.
-    pub(crate) fn time(&self, name: &str) -> Result<Option<tollgate::Timestamp>, Problem> {
+    pub(crate) fn time(&self, name: &str) -> Result<Option<Timestamp>, Problem> {
         let Some(text) = self.one(name)? else { return Ok(None) };
         let time = tollgate::rules::parse_time(text);
         time.map(Some).ok_or_else(|| {
             let detail = format!("`{name}` is an RFC 3339 time like 2030-12-01T00:00:00Z");
             Problem::bad_request("invalid_query", detail)
         })
+    }
+
+    /// The times `since` and `until`.
+    pub(crate) fn span(&self) -> Result<TimeSpan, Problem> {
+        let (since, until) = (self.time("since")?, self.time("until")?);
+        if since.zip(until).is_some_and(|(since, until)| since > until) {
+            let detail = "`since` is after `until`: the earlier time is that of `since`";
+            return Err(Problem::bad_request("invalid_query", detail));
+        }
+        Ok(TimeSpan { since, until })
     }
 
     /// The filter for entries; a tenant's administrator gets the entries of that tenant only.

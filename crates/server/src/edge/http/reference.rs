@@ -78,7 +78,11 @@ const ERRORS: [(u16, &str, &str); 19] = [
     (405, "rules_from_file", "the rules come from a file and are changed there"),
     (406, "not_acceptable", "events are sent as text/event-stream"),
     (408, "request_timeout", "the body did not arrive in time"),
-    (409, "still_in_use", "an override is an exception from the rule api_default: remove it first"),
+    (
+        409,
+        "still_in_use",
+        "an override is an exception from the rule api_default, for user_id bob: remove it first",
+    ),
     (410, "revision_not_kept", "revision 3 is not kept any more; the oldest is 17"),
     (412, "changed_meanwhile", "the rule api_default was changed meanwhile: it is at version 7"),
     (413, "body_too_large", "the body is larger than 64KiB"),

@@ -48,7 +48,7 @@ impl UiShared {
     /// Where rules run, for the linter.
     pub(super) fn lint_context(&self) -> LintContext {
         LintContext {
-            nodes: u32::try_from(self.app.nodes().len()).ok().filter(|nodes| *nodes > 0),
+            nodes: u32::try_from(self.app.live_nodes()).ok().filter(|nodes| *nodes > 0),
             trusted_proxies: Some(self.about.has_trusted_proxies),
             redis: self.about.is_redis,
         }

@@ -10,6 +10,7 @@ use super::notice;
 use super::range::range_of;
 use super::visit::Visit;
 use crate::admin::auth::{Principal, Right};
+use crate::app::readiness::NodeReadiness;
 use crate::app::state::Shared;
 use crate::observe::metrics::MetricsSnapshot;
 use crate::policy::source::PolicySource;
@@ -30,13 +31,13 @@ impl Visit {
             node: app
                 .nodes()
                 .into_iter()
-                .find(|node| node.is_this)
+                .find(|node| node.is_this && self.principal.tenant().is_none())
                 .map_or_else(String::new, |it| it.host),
-            nodes: 1,
             revision: app.policy_source.in_force().revision.number,
             csrf: self.session.form_token(),
             banners: self.banners(),
-            notice: parameter("notice").and_then(|word| notice::of(word, parameter("of"))),
+            notice: parameter("notice")
+                .and_then(|word| notice::of(word, parameter("of"), parameter("rule"))),
             range: range_of(parameter, self.now()),
             hidden: self.hidden_tabs(),
             read_only: read_only(app),
@@ -84,7 +85,16 @@ impl Visit {
         if !self.may(Right::Viewer) {
             return Vec::new();
         }
-        banners_of(&self.ui.app.reading(), self.now().as_micros())
+        let app = &self.ui.app;
+        let mut banners = banners_of(&app.reading(), self.now().as_micros());
+        banners.extend(app.unreachable_since().map(|since| Banner {
+            severity: Severity::Warning,
+            what: "Other nodes cannot be reached".to_owned(),
+            since: Some(time(since)),
+            means: "figures are of this node only".to_owned(),
+            link: Some(("See the nodes".to_owned(), format!("{}#nodes", path::HEALTH))),
+        }));
+        banners
     }
 }
 
@@ -103,7 +113,9 @@ fn read_only(app: &Shared) -> Option<String> {
 }
 
 fn banners_of(reading: &MetricsSnapshot, now_micros: u64) -> Vec<Banner> {
-    let health = || Some(("See what that means".to_owned(), path::HEALTH.to_owned()));
+    let health = |section: &str| {
+        Some(("See what that means".to_owned(), format!("{}#{section}", path::HEALTH)))
+    };
     let mut banners = Vec::new();
     for server in reading.servers.iter().filter(|it| it.breaker != BreakerState::Closed) {
         banners.push(Banner {
@@ -111,7 +123,7 @@ fn banners_of(reading: &MetricsSnapshot, now_micros: u64) -> Vec<Banner> {
             what: format!("{}: circuit breaker {}", server.server, state_name(server)),
             since: None,
             means: "rules decide without it, each as its on_store_failure says".to_owned(),
-            link: health(),
+            link: health("stores"),
         });
     }
     if let Some(silence) = reading.catalog_silence_seconds.filter(|it| *it > CATALOG_SILENCE) {
@@ -121,7 +133,7 @@ fn banners_of(reading: &MetricsSnapshot, now_micros: u64) -> Vec<Banner> {
             what: "The catalog does not respond".to_owned(),
             since: Some(time(tollgate::Timestamp::from_micros(now_micros.saturating_sub(silence)))),
             means: "checks go on with the last rules; nothing can be changed".to_owned(),
-            link: health(),
+            link: health("policy"),
         });
     }
     let loads = [("The rules file", &reading.rules_load), ("Envoy's files", &reading.envoy_load)];
@@ -132,21 +144,52 @@ fn banners_of(reading: &MetricsSnapshot, now_micros: u64) -> Vec<Banner> {
             what: format!("{what} cannot be loaded"),
             since: None,
             means: format!(
-                "the last valid ones stay in force: {}",
-                load.error.as_deref().unwrap_or_default()
+                "the last valid ones stay in force. {}",
+                first_problem(load.error.as_deref().unwrap_or_default())
             ),
-            link: health(),
+            link: health("policy"),
         });
     }
-    if !reading.ready {
-        banners.push(Banner {
-            severity: Severity::Warning,
-            what: "This node shuts down".to_owned(),
-            means: "it finishes requests in progress".to_owned(),
-            ..Banner::default()
-        });
-    }
+    let unready = match reading.readiness {
+        NodeReadiness::Ready => None,
+        NodeReadiness::WaitingForCatalog => Some((
+            Severity::Bad,
+            "This node has not read its catalog yet",
+            "it reports that it is not ready, and decides by the built-in rules until then",
+        )),
+        NodeReadiness::Draining => {
+            Some((Severity::Warning, "This node shuts down", "it finishes requests in progress"))
+        }
+    };
+    banners.extend(unready.map(|(severity, what, means)| Banner {
+        severity,
+        what: what.to_owned(),
+        means: means.to_owned(),
+        ..Banner::default()
+    }));
     banners
+}
+
+/// The first problem of a file as a sentence with its place, and how many others there are. An error that is no list of
+/// problems is its first line.
+fn first_problem(error: &str) -> String {
+    let is_problem = |line: &&str| line.starts_with("error: ");
+    let count = error.lines().filter(is_problem).count();
+    let Some(first) = error.lines().find(is_problem) else {
+        return error.lines().next().unwrap_or_default().to_owned();
+    };
+    let after = error.lines().skip_while(|line| !is_problem(line)).skip(1);
+    let place = after.take_while(|line| !is_problem(line)).find_map(|line| {
+        let place = line.trim_start().strip_prefix("--> ")?;
+        Some(place.trim_end().to_owned())
+    });
+    let what = first.trim_start_matches("error: ").trim_end_matches('.');
+    let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
+    match count {
+        1 => format!("{place}{what}."),
+        2 => format!("{place}{what}, and 1 more problem."),
+        _ => format!("{place}{what}, and {} more problems.", count - 1),
+    }
 }
 
 const fn state_name(server: &RemoteStatus) -> &'static str {
@@ -160,4 +203,25 @@ const fn state_name(server: &RemoteStatus) -> &'static str {
 /// A notice that a form was refused.
 pub(super) fn refused(text: String) -> Notice {
     Notice { severity: Severity::Bad, text, link: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_problem;
+
+    #[test]
+    fn the_first_problem_of_a_file_is_a_sentence_with_its_place() {
+        let error = "few.yaml has problems:\nerror: rule per_address, limit: a whole number is expected\n --> few.yaml:1:9\n  |\n\
+                     1 | rules: x\n  |        ^\nerror: rule b, window: missing\n --> few.yaml:3:1\n";
+        assert_eq!(
+            first_problem(error),
+            "few.yaml:1:9: rule per_address, limit: a whole number is expected, and 1 more problem."
+        );
+        assert_eq!(first_problem("error: nothing\n"), "nothing.");
+        assert_eq!(
+            first_problem("cannot read few.yaml: gone\n  help"),
+            "cannot read few.yaml: gone"
+        );
+        assert_eq!(first_problem(""), "");
+    }
 }

@@ -127,6 +127,8 @@ pub(super) struct DecisionJson {
     pub(super) at: String,
     pub(super) action: String,
     pub(super) rule_id: Option<String>,
+    #[serde(default)]
+    pub(super) also_would_refuse: Vec<String>,
     pub(super) client: String,
     pub(super) tenant: Option<String>,
     pub(super) reason: Option<String>,
@@ -138,22 +140,31 @@ pub(super) struct DecisionJson {
     pub(super) remaining: Option<u64>,
     pub(super) retry_after: Option<u64>,
     pub(super) degraded: Option<String>,
+    /// The name of the node that decided.
+    pub(super) node: Option<String>,
     #[serde(default)]
     pub(super) identifiers: BTreeMap<String, String>,
 }
 
 impl DecisionJson {
     pub(super) fn into_row(self) -> DecisionRow {
-        let identifiers = self.identifiers.iter().map(|(kind, value)| identifier(kind, value));
+        // A client is named by one identifier; the others are those of the request.
+        let named = ["user_id", "api_key", "ip", "tenant"].into_iter().find_map(|kind| {
+            let value = self.identifiers.get(kind).filter(|value| **value == self.client)?;
+            Some(vec![identifier(kind, value)])
+        });
+        let all = || self.identifiers.iter().map(|(kind, value)| identifier(kind, value)).collect();
+        let identifiers = named.unwrap_or_else(all);
         DecisionRow {
             at: time_of(&self.at).unwrap_or_default(),
             decision_id: Some(self.decision_id),
             outcome: Outcome::from_word(&self.action).unwrap_or_default(),
-            client: ClientRef { name: self.client, identifiers: identifiers.collect() },
+            client: ClientRef { name: self.client, identifiers },
             tenant: self.tenant,
             method: self.method,
             endpoint: self.endpoint,
             rule_id: self.rule_id,
+            also_would_refuse: self.also_would_refuse,
             reason: self.reason,
             cost: self.cost,
             limit: self.limit,

@@ -19,8 +19,8 @@ use crate::observe::audit_log::channel_body::{BodySender, pieces};
 /// What a stream begins with: how long a browser waits before it connects again.
 const BEGINNING: &str = "retry: 3000\n\n";
 
-/// The event that tells a page that its session has ended.
-const END: &[u8] = b"event: end\ndata: the session has ended\n\n";
+/// The event that tells a page that its session has ended, or that none of its parts moves: it does not connect again.
+const END: &[u8] = b"event: end\ndata: nothing more is sent\n\n";
 
 pub(super) async fn events(visit: Visit) -> Response {
     match subscribe(visit.clone()) {
@@ -34,7 +34,8 @@ fn subscribe(visit: Visit) -> Result<Response, PageProblem> {
     let Some(uri) = page else {
         return Err(PageProblem::invalid("page: the path of the page whose parts are wanted"));
     };
-    let place = visit.ui.streams.enter(visit.principal.name())?;
+    let place =
+        visit.ui.streams.enter(visit.principal.name(), visit.principal.tenant().is_some())?;
     let query = form::pairs(uri.query().unwrap_or_default().as_bytes())?;
     let visit = Visit { uri, query, is_refresh: true, ..visit };
     let (sender, body) = pieces();
@@ -48,7 +49,7 @@ async fn follow(visit: Visit, sender: BodySender, place: StreamPlace) {
     let left = visit.session.end().since(visit.now());
     let ending = app.audit_log.events.ending();
     let is_over = tokio::select! {
-        is_signed_out = send_changes(&visit, &sender) => is_signed_out,
+        has_ended = send_changes(&visit, &sender) => has_ended,
         () = sender.closed() => false,
         () = app.until_invalid(&visit.principal) => true,
         () = sleep(left.into()) => true,
@@ -61,7 +62,7 @@ async fn follow(visit: Visit, sender: BodySender, place: StreamPlace) {
     drop(place);
 }
 
-/// Returns whether the session was signed out; else the browser has disconnected.
+/// Returns whether nothing more is to be sent; else the browser has disconnected.
 async fn send_changes(visit: &Visit, sender: &BodySender) -> bool {
     let mut sent: HashMap<&'static str, String> = HashMap::new();
     let mut piece = Bytes::from_static(BEGINNING.as_bytes());
@@ -77,7 +78,7 @@ async fn send_changes(visit: &Visit, sender: &BodySender) -> bool {
     false
 }
 
-/// Renders until something differs from what was sent; `None` when the session is signed out.
+/// Renders until something differs from what was sent; `None` when the session is signed out or no part moves.
 async fn changes(visit: &Visit, sent: &mut HashMap<&'static str, String>) -> Option<Bytes> {
     loop {
         if !sent.is_empty() {
@@ -86,12 +87,12 @@ async fn changes(visit: &Visit, sent: &mut HashMap<&'static str, String>) -> Opt
         if visit.ui.sessions.is_signed_out(&visit.session) {
             return None;
         }
-        let turn = visit.ui.streams.turn().await?;
+        let turn = visit.ui.streams.turn(visit.principal.tenant().is_some()).await?;
         let watch = Stopwatch::start();
         let rendered = fragments(visit).await;
         turn.end(watch.elapsed());
         let mut events = String::new();
-        for fragment in rendered {
+        for fragment in rendered? {
             if sent.get(fragment.id) != Some(&fragment.html) {
                 events.push_str(&fragment.to_event());
                 sent.insert(fragment.id, fragment.html);
@@ -106,13 +107,14 @@ async fn changes(visit: &Visit, sent: &mut HashMap<&'static str, String>) -> Opt
     }
 }
 
-/// The parts of the page that move, as they are now; none if they cannot be read.
-async fn fragments(visit: &Visit) -> Vec<Fragment> {
+/// The parts of the page that move, as they are now; empty if they cannot be read, `None` if there are none.
+async fn fragments(visit: &Visit) -> Option<Vec<Fragment>> {
     let (queue, own) = (visit.ui.app.queues.pages.clone(), visit.clone());
     let rendering = Box::pin(async move {
-        let (chrome, page) = gather(&own).await.ok()?;
-        Some(page.fragments(&chrome))
+        match gather(&own).await {
+            Ok((chrome, page)) => page.is_live(&chrome).then(|| page.fragments(&chrome)),
+            Err(_) => Some(Vec::new()),
+        }
     });
-    let rendered = queue.run(&visit.caller(), rendering).await;
-    rendered.ok().flatten().unwrap_or_default()
+    queue.run(&visit.caller(), rendering).await.unwrap_or_else(|_| Some(Vec::new()))
 }

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate::Micros;
-use tollgate_dashboard::model::{Figure, LatencySeries, Range, RequestSeries, RevisionMark, Time};
+use tollgate_dashboard::model::{
+    Figure, LatencySeries, PointNote, Range, RequestSeries, RevisionMark, Time,
+};
 
 use super::convert::time;
 use super::range::reach;
@@ -12,8 +14,9 @@ use super::visit::Visit;
 use crate::observe::history::{
     HistoryFigures, HistoryPoint, Quantiles, RequestFigures, RuleFigures, RuleHistory,
 };
+use crate::observe::refusers::{Refusers, TopRefuser};
 
-/// The most points of a chart.
+/// The most points of a chart, and one more if the range begins within a step.
 const MAX_POINTS: usize = 240;
 /// The most points of a sparkline.
 const MAX_COURSE: usize = 48;
@@ -58,12 +61,15 @@ impl NodeFigures {
         points.retain(|point| (range.from..range.until).contains(&time(point.at)));
         let marks = revisions.into_iter().filter(|mark| {
             let at = time(mark.at);
-            range.from < at && at <= range.until
+            mark.has_other_rules && range.from < at && at <= range.until
         });
         let marks = marks.map(|mark| RevisionMark {
             at: time(mark.at),
             revision: mark.revision,
-            what: format!("{} rules", mark.rules),
+            what: match mark.rules {
+                1 => "1 rule".to_owned(),
+                rules => format!("{rules} rules"),
+            },
         });
         Self { points, step, revisions: marks.collect(), from: range.from }
     }
@@ -98,7 +104,7 @@ impl NodeFigures {
         share(&pairs)
     }
 
-    /// The 99th percentile of checks in milliseconds.
+    /// The 99th percentile of checks in milliseconds; without a course if there were none.
     pub(super) fn check_p99_ms(&self) -> Figure {
         let values: Vec<f64> = self.points.iter().filter_map(|it| it.check.p99).collect();
         let millis: Vec<f64> = values.iter().map(|seconds| seconds * 1e3).collect();
@@ -108,25 +114,40 @@ impl NodeFigures {
 
     /// Requests per second by outcome.
     pub(super) fn course(&self) -> RequestSeries {
-        let (start, step, missing, size) = self.grid();
-        let per_second = seconds(self.step) * size as f64;
+        let grid = self.grid();
+        let per_second = seconds(self.step) * grid.size as f64;
         let sums = |count: fn(&RequestFigures) -> u64| {
-            let before = std::iter::repeat_n(None, missing);
-            let chunks = self.points.chunks(size).map(|chunk| {
-                let count: u64 = chunk.iter().map(|point| count(&point.requests)).sum();
+            let before = std::iter::repeat_n(None, grid.missing);
+            let steps = grid.steps(&self.points).map(|points| {
+                let count: u64 = points.iter().map(|point| count(&point.requests)).sum();
                 Some(count as f64 / per_second)
             });
-            before.chain(chunks).collect()
+            before.chain(steps).collect()
         };
         RequestSeries {
-            start,
-            step_seconds: step,
+            start: grid.start,
+            step_seconds: grid.step_seconds,
             allowed: sums(|requests| requests.allowed + requests.unlimited),
             throttled: sums(|requests| requests.throttled),
             refused: sums(refused),
-            notes: Vec::new(),
+            notes: self.notes(&grid),
             marks: self.revisions.clone(),
         }
+    }
+
+    /// Which rule refused most in each step.
+    fn notes(&self, grid: &Grid) -> Vec<PointNote> {
+        let note = |(place, points): (usize, &[HistoryPoint])| {
+            let mut refusers = Refusers::default();
+            points.iter().for_each(|point| refusers.add(&point.refusers));
+            let TopRefuser { rule_id, percent, is_least, is_of_one_client } = refusers.top()?;
+            let rule = rule_id.unwrap_or("deny list or no rule");
+            let least = if is_least { "at least " } else { "" };
+            let client = if is_of_one_client { ", of one client" } else { "" };
+            let text = format!("{rule}: {least}{percent} % of refusals{client}");
+            Some(PointNote { index: grid.missing + place, text })
+        };
+        grid.steps(&self.points).enumerate().filter_map(note).collect()
     }
 
     /// How long checks took.
@@ -140,36 +161,76 @@ impl NodeFigures {
     }
 
     fn latency(&self, of: impl Fn(&HistoryPoint) -> Quantiles) -> LatencySeries {
-        let (start, step_seconds, missing, size) = self.grid();
+        let grid = self.grid();
         let series = |quantile: fn(&Quantiles) -> Option<f64>| {
-            let before = std::iter::repeat_n(None, missing);
-            let chunks = self.points.chunks(size).map(|chunk| {
-                let values = chunk.iter().filter_map(|point| quantile(&of(point)));
+            let before = std::iter::repeat_n(None, grid.missing);
+            let steps = grid.steps(&self.points).map(|points| {
+                let values = points.iter().filter_map(|point| quantile(&of(point)));
                 values.reduce(f64::max).map(|seconds| seconds * 1e3)
             });
-            before.chain(chunks).collect()
+            before.chain(steps).collect()
         };
         LatencySeries {
-            start,
-            step_seconds,
+            start: grid.start,
+            step_seconds: grid.step_seconds,
             p50: series(|it| it.p50),
             p95: series(|it| it.p95),
             p99: series(|it| it.p99),
         }
     }
 
-    /// The first point and the step of a chart, how many of its points are before there are figures, and how many
-    /// points of the history make one of it.
-    fn grid(&self) -> (Time, u64, usize, usize) {
+    /// The steps of a chart. They begin at multiples of their length, so that a step that is shown stays as it is.
+    fn grid(&self) -> Grid {
         let step_ms = (self.step.get() / 1_000).max(1_000);
-        let first = self.points.first().map_or(self.from, |point| time(point.at));
-        let missing = first.since(self.from) / step_ms;
-        let in_all = usize::try_from(missing).unwrap_or(0) + self.points.len();
+        let begin = self.points.first().map_or(self.from, |point| time(point.at));
+        let in_all =
+            usize::try_from(begin.since(self.from) / step_ms).unwrap_or(0) + self.points.len();
         let size = in_all.div_ceil(MAX_POINTS).max(1);
         let size_ms = step_ms * size as u64;
+        let into_step = begin.as_millis() % size_ms;
+        let before = usize::try_from(into_step / step_ms).unwrap_or(0).min(size - 1);
+        let first = Time::from_millis(begin.as_millis() - into_step);
+        // The range cuts a step in two, unless the figures begin there.
+        let is_cut = before > 0 && begin.since(self.from) < step_ms;
+        let (skipped, head) = if is_cut { (size - before, size) } else { (0, size - before) };
+        let first = if is_cut { first.plus_millis(size_ms) } else { first };
         let missing = first.since(self.from) / size_ms;
-        let start = Time::from_millis(first.as_millis().saturating_sub(missing * size_ms));
-        (start, size_ms / 1_000, usize::try_from(missing).unwrap_or(0), size)
+        Grid {
+            start: Time::from_millis(first.as_millis().saturating_sub(missing * size_ms)),
+            step_seconds: size_ms / 1_000,
+            missing: usize::try_from(missing).unwrap_or(0),
+            skipped,
+            head,
+            size,
+        }
+    }
+}
+
+/// The steps of a chart.
+struct Grid {
+    /// When the first one begins.
+    start: Time,
+    step_seconds: u64,
+    /// How many there are before there are figures.
+    missing: usize,
+    /// How many points of the history belong to a step before the range.
+    skipped: usize,
+    /// How many points make the first step with figures.
+    head: usize,
+    /// How many points make every other step.
+    size: usize,
+}
+
+impl Grid {
+    /// The points of each step. The last step is left out until it is over: with a part of its requests, it would look as
+    /// if they had ended.
+    fn steps<'p>(&self, points: &'p [HistoryPoint]) -> impl Iterator<Item = &'p [HistoryPoint]> {
+        let points = points.get(self.skipped..).unwrap_or_default();
+        let (head, rest) = match points.split_at_checked(self.head) {
+            Some((head, rest)) => (Some(head), rest),
+            None => (None, Default::default()),
+        };
+        head.into_iter().chain(rest.chunks_exact(self.size))
     }
 }
 
@@ -270,60 +331,4 @@ fn averages(values: &[f64], most: usize) -> Vec<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tollgate::Timestamp;
-    use tollgate_dashboard::model::RangeChoice;
-
-    fn point(second: u64, allowed: u64, refused: u64) -> HistoryPoint {
-        let requests = RequestFigures { allowed, refused, ..RequestFigures::default() };
-        HistoryPoint { at: Timestamp::from_secs(second), requests, ..HistoryPoint::default() }
-    }
-
-    fn range(from: u64, until: u64) -> Range {
-        let choice = RangeChoice::Custom;
-        Range { choice, from: Time::from_secs(from), until: Time::from_secs(until) }
-    }
-
-    #[test]
-    fn counts_become_rates_and_the_time_before_the_start_is_empty() {
-        let points = vec![point(1_040, 20, 0), point(1_050, 10, 30)];
-        let step = Micros::from_secs(10);
-        let figures = HistoryFigures { step, points, revisions: Vec::new() };
-        let figures = NodeFigures::new(figures, &range(1_000, 1_060));
-        let course = figures.course();
-        assert_eq!((course.start, course.step_seconds), (Time::from_secs(1_000), 10));
-        assert_eq!(course.allowed, [None, None, None, None, Some(2.0), Some(1.0)]);
-        assert_eq!(course.refused, [None, None, None, None, Some(0.0), Some(3.0)]);
-        assert_eq!(vec![figures.requests().value, figures.refused_share().value], [4.0, 0.5]);
-        assert_eq!(figures.refused_share().course, [0.0, 0.75]);
-    }
-
-    #[test]
-    fn long_ranges_have_bounded_points() {
-        let points = (0..3_600).map(|second| point(10_000 + second, 7, 0)).collect();
-        let figures = HistoryFigures { step: Micros::from_secs(1), points, revisions: Vec::new() };
-        let figures = NodeFigures::new(figures, &range(10_000, 13_600));
-        let course = figures.course();
-        assert_eq!((course.allowed.len(), course.step_seconds), (240, 15));
-        assert!(course.allowed.iter().all(|rate| *rate == Some(7.0)));
-        assert!(figures.requests().course.len() <= MAX_COURSE);
-    }
-
-    #[test]
-    fn rules_are_added_up_by_time() {
-        let history = |from: u64, allowed: &[u64]| RuleHistory {
-            rule_id: Arc::from("a"),
-            step: Micros::from_secs(10),
-            from: Timestamp::from_secs(from),
-            points: allowed
-                .iter()
-                .map(|allowed| RuleFigures { allowed: *allowed, ..RuleFigures::default() })
-                .collect(),
-        };
-        let (one, other) = (history(1_000, &[10, 10, 10]), history(1_010, &[10, 20]));
-        let course = rules_figures([&one, &other], &range(1_000, 1_030)).course();
-        assert_eq!(course.allowed, [Some(1.0), Some(2.0), Some(3.0)]);
-        assert!(rules_figures([], &range(0, 10)).is_empty());
-    }
-}
+mod tests;

@@ -46,15 +46,25 @@ impl Form {
     }
 }
 
-/// Reads a form.
+/// Reads a form of a person who is signed in.
 pub(super) async fn read(app: &Shared, headers: &HeaderMap, body: Body) -> Result<Form, Problem> {
+    read_within(app.body_bytes, app, headers, body).await
+}
+
+/// Reads a form of that many bytes at most.
+pub(super) async fn read_within(
+    max_bytes: usize,
+    app: &Shared,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Form, Problem> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or_default();
     if !essence.trim().eq_ignore_ascii_case(FORM) {
         let detail = format!("send the form as {FORM}, as browsers do");
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_a_form", detail));
     }
-    let bound = BodyBound::bodies(app.body_bytes);
+    let bound = BodyBound::bodies(max_bytes.min(app.body_bytes));
     let body = read_body(body, bound, app.request_timeout).await?;
     pairs(&body).map(Form)
 }

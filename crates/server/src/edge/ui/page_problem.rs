@@ -68,9 +68,19 @@ impl PageProblem {
 
     /// The detail as a sentence.
     pub(super) fn sentence(&self) -> String {
-        let mut characters = self.detail.trim_end_matches('.').chars();
-        let first = characters.next().map(char::to_uppercase);
-        first.into_iter().flatten().chain(characters).chain(['.']).collect()
+        let text = self.detail.trim_end_matches('.');
+        let word = text.split(' ').next().unwrap_or_default();
+        // The name of a field or a file stays as it is.
+        let is_word = word
+            .trim_end_matches([',', ';'])
+            .chars()
+            .all(|c| c.is_alphabetic() || matches!(c, '-' | '\''));
+        let mut characters = text.chars();
+        let first = characters.next().filter(|_| is_word).map(char::to_uppercase);
+        match first {
+            Some(first) => first.chain(characters).chain(['.']).collect(),
+            None => format!("{text}."),
+        }
     }
 
     /// The problem in place of a part of a page.
@@ -117,14 +127,36 @@ impl PageProblem {
             503 | 504 => Some("Checks go on with the rules in force.".to_owned()),
             _ => None,
         };
+        let mut links = vec![("Overview".to_owned(), path::OVERVIEW.to_owned())];
+        if self.code == "unknown_rule" {
+            links.insert(0, ("All rules".to_owned(), path::RULES.to_owned()));
+        }
         let page = ErrorPage {
             status: self.status.as_u16(),
             title: title.to_owned(),
             detail: self.sentence(),
             since: None,
             still_works,
-            links: vec![("Overview".to_owned(), path::OVERVIEW.to_owned())],
+            links,
         };
         html(Page::Error(Box::new(page)).html(&visit.chrome(Tab::default())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_begins_with_a_capital_unless_it_begins_with_a_name() {
+        let check = |detail: &str, expected: &str| {
+            assert_eq!(PageProblem::invalid(detail).sentence(), expected);
+        };
+        check("the log is empty", "The log is empty.");
+        check("first, choose a log.", "First, choose a log.");
+        check("rule_id: there is no rule", "rule_id: there is no rule.");
+        check("`kind` is one of rule, tier", "`kind` is one of rule, tier.");
+        check("access.log is empty", "access.log is empty.");
+        check("", ".");
     }
 }

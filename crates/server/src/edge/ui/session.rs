@@ -25,8 +25,8 @@ pub(super) const IDLE_TIMEOUT: Micros = Micros::from_secs(2 * 3_600);
 pub(super) const ABSOLUTE_TIMEOUT: Micros = Micros::from_secs(12 * 3_600);
 /// How old the last use in a cookie becomes before the cookie is renewed.
 const RENEW_INTERVAL: Micros = Micros::from_secs(60);
-/// How many sessions that were signed out a node remembers.
-const MAX_SIGNED_OUT: usize = 10_000;
+/// How many sessions of one token that were signed out a node remembers.
+const MAX_SIGNED_OUT: usize = 100;
 /// The longest text of a session that is read.
 const MAX_TEXT_BYTES: usize = 1_024;
 
@@ -141,13 +141,22 @@ impl fmt::Debug for Sessions {
     }
 }
 
-/// Sessions that were ended before their time.
+/// Sessions that were ended before their time, by the digest of their token: however many sessions of one token end, those
+/// of others stay.
 #[derive(Debug, Default)]
 struct SignedOut {
+    by_token: HashMap<[u8; DIGEST_BYTES], SignedOutOfToken>,
+}
+
+/// Sessions of one token that were ended before their time.
+#[derive(Debug, Default)]
+struct SignedOutOfToken {
     /// When each would have ended, by the digest of its id.
     ends: HashMap<[u8; DIGEST_BYTES], Timestamp>,
     /// All sessions that were opened before then are ended too.
     opened_before: Timestamp,
+    /// When all of them would have ended.
+    last_end: Timestamp,
 }
 
 impl Sessions {
@@ -192,19 +201,27 @@ impl Sessions {
 
 impl SignedOut {
     fn has(&self, session: &UiSession) -> bool {
-        session.issued < self.opened_before || self.ends.contains_key(&digest_of_id(session))
+        let of_token = self.by_token.get(&session.binding.digest);
+        of_token.is_some_and(|it| {
+            session.issued < it.opened_before || it.ends.contains_key(&digest_of_id(session))
+        })
     }
 
-    /// Notes a session. Should there be too many, all sessions that are open now end: never does one come back.
+    /// Notes a session. Should there be too many of its token, all its sessions that are open now end: never does one
+    /// come back.
     fn add(&mut self, session: &UiSession, now: Timestamp) {
-        if self.ends.len() >= MAX_SIGNED_OUT {
-            self.ends.retain(|_, end| *end > now);
+        self.by_token.retain(|_, it| it.last_end > now);
+        let own = self.by_token.entry(session.binding.digest).or_default();
+        if own.ends.len() >= MAX_SIGNED_OUT {
+            own.ends.retain(|_, end| *end > now);
         }
-        if self.ends.len() >= MAX_SIGNED_OUT {
-            self.ends.clear();
-            self.opened_before = now.plus(Micros::new(1));
+        if own.ends.len() >= MAX_SIGNED_OUT {
+            own.ends.clear();
+            own.opened_before = now.plus(Micros::new(1));
+            own.last_end = own.opened_before.plus(ABSOLUTE_TIMEOUT);
         }
-        self.ends.insert(digest_of_id(session), session.last_end());
+        own.ends.insert(digest_of_id(session), session.last_end());
+        own.last_end = own.last_end.max(session.last_end());
     }
 }
 
@@ -241,7 +258,12 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_secs(1_000_000);
 
     fn session(now: Timestamp) -> UiSession {
-        let binding = SessionBinding { token_id: Some("0123456789ab".to_owned()), digest: [7; 32] };
+        session_of(7, now)
+    }
+
+    fn session_of(token: u8, now: Timestamp) -> UiSession {
+        let token_id = Some("0123456789ab".to_owned());
+        let binding = SessionBinding { token_id, digest: [token; 32] };
         UiSession::new(binding, now, true).expect("random numbers")
     }
 
@@ -315,7 +337,7 @@ mod tests {
         for _ in 0..MAX_SIGNED_OUT {
             signed_out.add(&session(NOW), NOW);
         }
-        assert!(signed_out.ends.len() <= MAX_SIGNED_OUT);
+        assert!(signed_out.by_token.values().all(|it| it.ends.len() <= MAX_SIGNED_OUT));
         assert!(signed_out.has(&first), "it does not come back");
         assert!(signed_out.has(&open), "there were too many to remember");
         let later = NOW.plus(ABSOLUTE_TIMEOUT);
@@ -323,5 +345,19 @@ mod tests {
         assert!(!signed_out.has(&new));
         signed_out.add(&new, later);
         assert!(signed_out.has(&new));
+        signed_out.add(&session_of(8, later), later.plus(ABSOLUTE_TIMEOUT));
+        assert_eq!(signed_out.by_token.len(), 1, "tokens are forgotten");
+    }
+
+    /// One viewer who signed in and out ten thousand times ended the sessions of all others.
+    #[test]
+    fn sessions_of_one_token_do_not_end_those_of_another() {
+        let mut signed_out = SignedOut::default();
+        let (operator, ended) = (session_of(8, NOW), session_of(8, NOW));
+        signed_out.add(&ended, NOW);
+        for _ in 0..10_000 {
+            signed_out.add(&session(NOW), NOW);
+        }
+        assert!(!signed_out.has(&operator) && signed_out.has(&ended));
     }
 }

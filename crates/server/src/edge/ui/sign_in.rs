@@ -19,6 +19,9 @@ use crate::edge::http::problem::Problem;
 use crate::edge::listen::Peer;
 use crate::policy::source::PolicySource;
 
+/// The longest form. Everybody may send one, so it has room for a token and an address, and no more.
+const MAX_FORM_BYTES: usize = 16 << 10;
+
 /// The page where a token is entered.
 pub(super) async fn show(State(ui): State<UiState>, request: Request) -> Response {
     let (mut parts, _) = request.into_parts();
@@ -26,7 +29,8 @@ pub(super) async fn show(State(ui): State<UiState>, request: Request) -> Respons
     if Visit::from_request_parts(&mut parts, &ui).await.is_ok() {
         return see_other(&next);
     }
-    html(sign_in_page(&page(&ui, &next, None)))
+    let peer = parts.extensions.get().copied().unwrap_or(Peer::UNKNOWN);
+    html(sign_in_page(&page(&ui, peer, &next, None)))
 }
 
 /// Opens a session for the holder of a token.
@@ -35,7 +39,7 @@ pub(super) async fn sign_in(State(ui): State<UiState>, request: Request) -> Resp
     if is_of_another_site(&parts.uri, &parts.headers) {
         return PageProblem::from(cross_site()).respond(None);
     }
-    let form = match form::read(&ui.app, &parts.headers, body).await {
+    let form = match form::read_within(MAX_FORM_BYTES, &ui.app, &parts.headers, body).await {
         Ok(form) => form,
         Err(problem) => return PageProblem::from(problem).respond(None),
     };
@@ -56,7 +60,7 @@ pub(super) async fn sign_in(State(ui): State<UiState>, request: Request) -> Resp
         Err(problem) => {
             let (status, fields) = (problem.status(), problem.clone().headers_mut().clone());
             let why = Some(reason(problem));
-            let mut response = html(sign_in_page(&page(&ui, &next, why)));
+            let mut response = html(sign_in_page(&page(&ui, peer, &next, why)));
             *response.status_mut() = status;
             if let Some(seconds) = fields.get(header::RETRY_AFTER) {
                 response.headers_mut().insert(header::RETRY_AFTER, seconds.clone());
@@ -100,10 +104,13 @@ impl UiShared {
     }
 }
 
-fn page(ui: &UiShared, next: &str, problem: Option<String>) -> SignIn {
+fn page(ui: &UiShared, peer: Peer, next: &str, problem: Option<String>) -> SignIn {
     let command = match &ui.app.policy_source {
         PolicySource::Catalog(catalog_sync) => {
-            let url = catalog_sync.catalog.url();
+            // Where the catalog is concerns only people on this machine.
+            let is_local = peer.address.ip().to_canonical().is_loopback();
+            let url = Some(catalog_sync.catalog.url().to_string()).filter(|_| is_local);
+            let url = url.as_deref().unwrap_or("URL");
             Some(format!("tollgate tokens create --role viewer --catalog {url}"))
         }
         PolicySource::File(_) => None,

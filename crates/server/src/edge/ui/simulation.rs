@@ -8,7 +8,7 @@ use tollgate::Timestamp;
 use tollgate::rules::candidate_of;
 use tollgate::rules::document::RuleDocument;
 use tollgate_dashboard::model::{
-    AlgorithmRow, ClientRef, RequestSeries, SimulatedClient, SimulatedRule, SimulationReport,
+    AlgorithmRow, RequestSeries, ShadowedClient, SimulatedClient, SimulatedRule, SimulationReport,
 };
 use tollgate_simulate::traffic::{FormatChoice, InputError, Loader, Options, Traffic};
 use tollgate_simulate::{
@@ -140,8 +140,10 @@ impl SimulationJob<'_> {
             clients: tally.clients.len() as u64,
             clients_refused: tally.clients_refused(),
             course: series(&breakdown.timeline),
+            rules_in_force: Vec::new(),
             rules: rules(&tally, &document.rules),
             top: breakdown.clients.iter().map(|row| client(row, &tally)).collect(),
+            in_shadow: in_shadow(&tally),
             algorithms: algorithms
                 .iter()
                 .map(|row| algorithm(row, is_in_use(row.algorithm), course(row)))
@@ -163,7 +165,8 @@ impl SimulationJob<'_> {
                     "the requests up to line {line} take more than {max} of memory: send a part of the log"
                 ))
             }
-            error => invalid_log(error.to_string()),
+            // The name of the file comes first, and is no word of a sentence.
+            error => invalid_log(format!("the log cannot be used: {error}")),
         })?;
         Ok(loader.finish())
     }
@@ -196,18 +199,16 @@ fn shortened(text: &str) -> String {
     short
 }
 
-/// Requests per second over the time of the log.
+/// Requests in each column of time of the log.
 fn series(timeline: &Timeline) -> RequestSeries {
-    let rate = |counts: &[u64]| {
-        counts.iter().map(|count| Some(*count as f64 / timeline.step as f64)).collect()
-    };
+    let values = |counts: &[u64]| counts.iter().map(|count| Some(*count as f64)).collect();
     let start = timeline.times().first().copied().unwrap_or(0);
     RequestSeries {
         start: time(Timestamp::from_secs(u64::try_from(start).unwrap_or(0))),
         step_seconds: timeline.step,
-        allowed: rate(&timeline.allowed),
-        throttled: rate(&timeline.throttled),
-        refused: rate(&timeline.refused),
+        allowed: values(&timeline.allowed),
+        throttled: values(&timeline.throttled),
+        refused: values(&timeline.refused),
         ..RequestSeries::default()
     }
 }
@@ -232,10 +233,8 @@ fn rules(tally: &Tally<'_>, documents: &[RuleDocument]) -> Vec<SimulatedRule> {
 }
 
 fn client(row: &ClientRow<'_>, tally: &Tally<'_>) -> SimulatedClient {
-    let named = row.identifier_type.map(|kind| ClientRef::one(kind, row.name));
-    let nameless = || ClientRef { name: row.name.to_owned(), identifiers: Vec::new() };
     SimulatedClient {
-        client: named.unwrap_or_else(nameless),
+        client: row.name.to_owned(),
         requests: row.requests,
         refused: row.refused,
         rule_id: row.rule().and_then(|rule| tally.rules.get(rule)).map(|it| it.rule_id.clone()),
@@ -243,6 +242,18 @@ fn client(row: &ClientRow<'_>, tally: &Tally<'_>) -> SimulatedClient {
         path: row.path().map(shortened),
         user_agent: row.user_agent.map(shortened),
     }
+}
+
+fn in_shadow(tally: &Tally<'_>) -> Vec<ShadowedClient> {
+    let refused = tally.most_refused_in_shadow(LISTED).into_iter();
+    refused
+        .map(|it| ShadowedClient {
+            client: it.client.to_owned(),
+            rule_id: tally.rules[it.rule].rule_id.clone(),
+            requests: it.requests,
+            exceeded: it.exceeded,
+        })
+        .collect()
 }
 
 fn algorithm(row: &AlgorithmFigures, is_in_use: bool, course: Vec<f64>) -> AlgorithmRow {

@@ -12,6 +12,7 @@ use super::page_problem::PageProblem;
 use super::session::UiSession;
 use super::{UiState, cookie, form};
 use crate::admin::auth::{Principal, Right, forbidden};
+use crate::app::offload::Offload;
 use crate::edge::http::extract::share_name;
 use crate::edge::http::problem::Problem;
 use crate::edge::listen::Peer;
@@ -56,16 +57,31 @@ impl Visit {
     }
 
     /// Renders a page on a thread that no check waits for. A problem becomes a page too.
-    pub(super) async fn show<F>(self, page: impl FnOnce(Self) -> F + Send + 'static) -> Response
+    pub(super) async fn show<F>(&self, page: impl FnOnce(Self) -> F + Send + 'static) -> Response
+    where
+        F: Future<Output = Result<Response, PageProblem>> + Send + 'static,
+    {
+        self.show_by(&self.ui.app.queues.pages, page).await
+    }
+
+    /// Renders a page like [`Visit::show`], in another queue than that of most pages.
+    pub(super) async fn show_by<F>(
+        &self,
+        queue: &Offload,
+        page: impl FnOnce(Self) -> F + Send + 'static,
+    ) -> Response
     where
         F: Future<Output = Result<Response, PageProblem>> + Send + 'static,
     {
         let visit = self.clone();
-        let queue = self.ui.app.queues.pages.clone();
-        let shown = queue.run(&self.caller(), Box::pin(async move { page(visit).await })).await;
+        let counted = self.ui.app.guard.admin_call(&self.principal, false);
+        let shown = match counted {
+            Ok(_) => queue.run(&self.caller(), Box::pin(async move { page(visit).await })).await,
+            Err(problem) => Err(problem),
+        };
         let response = match shown.map_err(PageProblem::from).and_then(|shown| shown) {
             Ok(response) => response,
-            Err(problem) => problem.respond(Some(&self)),
+            Err(problem) => problem.respond(Some(self)),
         };
         self.keep_alive(response)
     }

@@ -17,6 +17,8 @@ const MAX_ENTRIES: usize = 16;
 const MAX_OTHER_BYTES: usize = 1_024;
 /// How many digits of a digest are shown.
 const SHOWN_OF_DIGEST: usize = 12;
+/// What a digest begins with.
+const DIGEST_MARK: &str = "sha256:";
 /// Parts of names whose values are likely to be secret.
 const SECRETS: [&str; 9] = [
     "api_key",
@@ -105,6 +107,25 @@ pub(super) fn client(identifiers: &BTreeMap<String, String>) -> String {
     })
 }
 
+/// An identifier that a person typed, as it is recorded: an API key by the beginning of its digest, an address in its
+/// canonical spelling.
+pub(crate) fn recorded(kind: Option<&str>, value: &str) -> String {
+    if kind.is_none_or(|kind| kind == "api_key" || is_secret_name(kind)) {
+        if let Some(digits) = value.strip_prefix(DIGEST_MARK) {
+            let is_digest = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let beginning = digits.get(..SHOWN_OF_DIGEST).filter(|_| is_digest);
+            return beginning
+                .map_or_else(|| kept(value), |digits| format!("{DIGEST_MARK}{digits}"));
+        }
+        if kind.is_some() {
+            return digested(value);
+        }
+    }
+    let is_address = kind.is_none_or(|kind| kind == "ip");
+    let address = value.parse().ok().filter(|_| is_address);
+    address.map_or_else(|| kept(value), spelled)
+}
+
 /// The part of a text that is recorded.
 pub(crate) fn shortened(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_TEXT_BYTES)]
@@ -133,7 +154,7 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
 /// The beginning of the digest of a secret.
 fn digested(secret: &str) -> String {
     let digest = digest_of(secret);
-    format!("sha256:{}", digest.get(..SHOWN_OF_DIGEST).unwrap_or_default())
+    format!("{DIGEST_MARK}{}", digest.get(..SHOWN_OF_DIGEST).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -199,6 +220,26 @@ mod tests {
             &[("Authorization", "k")],
             "sha256:8254c329a928: Authorization=sha256:8254c329a928",
         );
+    }
+
+    #[test]
+    fn identifiers_are_searched_as_they_are_recorded() {
+        let digest = "sha256:8254c329a92850f6d539dd376f4816ee2764517da5e0235514af433164480d7a";
+        for (kind, value, expected) in [
+            (Some("user_id"), "k", "k"),
+            (Some("api_key"), "k", "sha256:8254c329a928"),
+            (Some("api_key"), digest, "sha256:8254c329a928"),
+            (Some("api_key"), "sha256:8254c329a928", "sha256:8254c329a928"),
+            (Some("header:x-api-key"), "k", "sha256:8254c329a928"),
+            (Some("ip"), "2001:DB8:0::1", "2001:db8::1"),
+            (Some("user_id"), "::ffff:10.0.0.1", "::ffff:10.0.0.1"),
+            (None, "::ffff:10.0.0.1", "10.0.0.1"),
+            (None, digest, "sha256:8254c329a928"),
+            (None, "k", "k"),
+            (None, "sha256:\u{e9}", "sha256:\u{e9}"),
+        ] {
+            assert_eq!(recorded(kind, value), expected, "{kind:?} {value}");
+        }
     }
 
     proptest! {

@@ -6,14 +6,32 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tollgate::http::{remaining, retry_after, retry_after_rule};
 use tollgate::{Attributes, Decision, Refusal, Timestamp};
+use tollgate_api::RecordedRequest;
 use tollgate_catalog::{DecisionAction, LoggedDecision};
 use utoipa::ToSchema;
 
 use super::log::DecisionEntry;
 use super::{client_identity, is_held};
-use crate::check::decision_id::IdText;
+use crate::check::decision_id::{IdText, node_in};
 use crate::edge::http::wire::response::{reason, refuser};
 use crate::edge::http::wire::time::rfc_3339_exact;
+
+/// How many shadow rules and candidates that would have refused a request are recorded, at most.
+const MAX_SHADOWS: usize = 8;
+
+/// The ids of the shadow rules and candidates that would have refused a request, each once; those that are recorded.
+pub(crate) fn would_refuse_by(decision: &Decision) -> Vec<&Arc<str>> {
+    let mut rules: Vec<&Arc<str>> = Vec::new();
+    for rule_id in decision.all_that_would_refuse().map(|it| &it.rule.id) {
+        if rules.len() >= MAX_SHADOWS {
+            break;
+        }
+        if !rules.contains(&rule_id) {
+            rules.push(rule_id);
+        }
+    }
+    rules
+}
 
 /// What is recorded of a request, besides its decision.
 pub(crate) struct RequestContext<'a> {
@@ -69,7 +87,7 @@ pub(super) struct DecisionEvent {
 }
 
 /// The fields of a recorded decision that it is not searched by.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(default)]
 pub(crate) struct DecisionDetails {
     /// Why it was refused, if it was.
@@ -102,8 +120,19 @@ pub(crate) struct DecisionDetails {
     /// Why the check was made without the shared store, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) degraded: Option<String>,
+    /// Further shadow rules and candidates that would have refused it, besides `rule_id`; up to 7.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) also_would_refuse: Vec<String>,
     /// All identifiers of the client. API keys and headers are shown as the beginning of their digest.
     pub(super) identifiers: BTreeMap<String, String>,
+}
+
+impl DecisionEntry {
+    /// What it tells of the request.
+    pub(crate) fn into_request(self) -> RecordedRequest {
+        let DecisionDetails { method, endpoint, identifiers, .. } = self.details;
+        RecordedRequest { method, endpoint, identifiers, ..RecordedRequest::default() }
+    }
 }
 
 impl DecisionEvent {
@@ -123,7 +152,7 @@ impl DecisionEvent {
             at: decision.now(),
             id,
             action: match refusal {
-                Some(Refusal::Denied) => DecisionAction::Denied,
+                Some(Refusal::Denied | Refusal::Banned) => DecisionAction::Denied,
                 Some(_) => DecisionAction::Refused,
                 None if watching.is_some() => DecisionAction::WouldRefuse,
                 None if is_held(decision) => DecisionAction::Throttled,
@@ -146,6 +175,13 @@ impl DecisionEvent {
                     None => refusal.and_then(|_| retry_after(decision)),
                 },
                 degraded: decision.degraded().map(|why| why.to_string()),
+                also_would_refuse: match &watching {
+                    Some(_) => {
+                        let all = would_refuse_by(decision);
+                        all.iter().skip(1).map(|rule_id| String::from(&***rule_id)).collect()
+                    }
+                    None => Vec::new(),
+                },
                 identifiers,
             },
         }
@@ -155,8 +191,9 @@ impl DecisionEvent {
     pub(super) fn to_entry(&self) -> DecisionEntry {
         DecisionEntry {
             decision_id: (*self.id).to_owned(),
+            node: node_in(&self.id).map(str::to_owned),
             at: rfc_3339_exact(self.at),
-            action: self.action.name(),
+            action: self.action.name().into(),
             rule_id: self.rule_id.as_deref().map(str::to_owned),
             client: self.client.clone(),
             tenant: self.tenant.clone(),

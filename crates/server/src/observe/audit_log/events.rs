@@ -56,17 +56,19 @@ impl Events {
         }
     }
 
-    /// Publishes an event to all subscribers, if there are any: to those of a tenant only if it is about that tenant.
+    /// Publishes an event to all subscribers, if there are any: to those of a tenant only if it is about that tenant, with
+    /// what `content` makes for them.
     pub(crate) fn publish<T: Serialize>(
         &self,
         name: &str,
         tenant: Option<&str>,
-        content: impl FnOnce() -> T,
+        content: impl Fn(Option<&str>) -> T,
     ) {
         if self.sender.receiver_count() > 0 {
-            let (tenant, text) = (tenant.map(Arc::from), event(name, &content()));
+            let text = event(name, &content(None));
+            let of_tenant = tenant.map(|own| (own.into(), event(name, &content(tenant))));
             // All subscribers may have disconnected meanwhile.
-            let _ = self.sender.send(PublishedEvent { tenant, text });
+            let _ = self.sender.send(PublishedEvent { text, of_tenant });
         }
     }
 
@@ -161,11 +163,20 @@ impl Drop for SubscriberPlace {
     }
 }
 
-/// An event as it is sent, and the tenant that it is about.
+/// An event as it is sent.
 #[derive(Clone, Debug)]
 struct PublishedEvent {
-    tenant: Option<Arc<str>>,
     text: Bytes,
+    /// The tenant that it is about, and the event for its administrators.
+    of_tenant: Option<(Arc<str>, Bytes)>,
+}
+
+impl PublishedEvent {
+    /// The event for subscribers of a tenant, or of none; `None` if it is about others.
+    fn text_for(self, subscriber: Option<&str>) -> Option<Bytes> {
+        let Some(subscriber) = subscriber else { return Some(self.text) };
+        self.of_tenant.filter(|(tenant, _)| **tenant == *subscriber).map(|(_, text)| text)
+    }
 }
 
 struct EventSubscription {
@@ -192,16 +203,15 @@ impl EventSubscription {
     /// The next piece of the stream; `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
         let Self { events, tenant, pieces, heartbeat, .. } = self;
-        let is_wanted = |event: &PublishedEvent| {
-            tenant.is_none() || tenant.as_deref() == event.tenant.as_deref()
-        };
         // Also when all that happens is about others.
         let mut heartbeat = pin!(sleep(*heartbeat));
         loop {
             return tokio::select! {
                 told = events.recv() => match told {
-                    Ok(event) if is_wanted(&event) => Some(event.text),
-                    Ok(_) => continue,
+                    Ok(event) => match event.text_for(tenant.as_deref()) {
+                        Some(text) => Some(text),
+                        None => continue,
+                    },
                     Err(RecvError::Lagged(count)) => Some(event("lost", &json!({"events": count}))),
                     Err(RecvError::Closed) => None,
                 },
@@ -236,15 +246,15 @@ mod tests {
     #[tokio::test]
     async fn subscribers_get_events_and_the_number_they_missed() {
         let events = Events::new(Duration::from_secs(75));
-        events.publish("early", None, || json!({}));
+        events.publish("early", None, |_| json!({}));
         let mut body = listen(&events, "a").expect("a place");
         assert_eq!(next(&mut body).await.as_deref(), Some(": listening\n\n"));
-        events.publish("decision", Some("acme"), || json!({"client": "a\nb"}));
+        events.publish("decision", Some("acme"), |_| json!({"client": "a\nb"}));
         let told = "event: decision\ndata: {\"client\":\"a\\nb\"}\n\n";
         assert_eq!(next(&mut body).await.as_deref(), Some(told));
         // The forwarding task runs only when this one waits.
         for number in 0..EVENTS_CAPACITY + 10 {
-            events.publish("decision", None, || number);
+            events.publish("decision", None, |_| number);
         }
         let told = "event: lost\ndata: {\"events\":10}\n\n";
         assert_eq!(next(&mut body).await.as_deref(), Some(told));
@@ -292,9 +302,10 @@ mod tests {
         let mut body = events.subscribe("a", own, std::future::pending()).expect("a place");
         assert_eq!(next(&mut body).await.as_deref(), Some(": listening\n\n"));
         for (tenant, number) in [(None, 1), (Some("globex"), 2), (Some("acme"), 3)] {
-            events.publish("decision", tenant, || number);
+            events.publish("decision", tenant, |seen_by| json!([number, seen_by]));
         }
-        assert_eq!(next(&mut body).await.as_deref(), Some("event: decision\ndata: 3\n\n"));
+        let told = "event: decision\ndata: [3,\"acme\"]\n\n";
+        assert_eq!(next(&mut body).await.as_deref(), Some(told));
     }
 
     #[tokio::test]

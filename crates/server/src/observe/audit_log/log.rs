@@ -1,10 +1,11 @@
 //! Reads both logs: changes of the catalog and decisions, the newest first, page by page.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use tollgate::Timestamp;
 use tollgate_catalog::{
@@ -16,6 +17,8 @@ use utoipa::ToSchema;
 pub(crate) use super::decision_event::DecisionDetails;
 use super::resets::CounterChange;
 use crate::admin::{ChangeAnswer, action};
+use crate::app::state::ServerState;
+use crate::check::decision_id::node_in;
 use crate::edge::http::wire::time::rfc_3339_exact;
 
 /// About the most bytes of changes on a page. A single change may be larger.
@@ -75,32 +78,36 @@ fn change_of(record: &AuditRecord) -> ChangeAnswer {
 }
 
 /// A decision that was kept.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 pub(crate) struct DecisionEntry {
     /// The id of the decision, as in the response to the check.
     pub(super) decision_id: String,
+    /// The name of the node that made it, as in `GET /api/v1/nodes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<String>,
     /// When it was made, in RFC 3339.
     #[schema(format = DateTime)]
     pub(super) at: String,
-    /// refused, denied, throttled or allowed; or `would_refuse` if a rule with `action: log_only` would
+    /// refused, denied (its client is on the deny list, banned, or lacks an identifier), throttled or allowed; or `would_refuse` if a rule with `action: log_only` would
     /// have refused it.
-    pub(super) action: &'static str,
-    /// The rule that decided, if one did.
-    pub(super) rule_id: Option<String>,
+    pub(super) action: Cow<'static, str>,
+    /// The rule that decided, if one did; absent where a tenant-admin reads a decision by a rule of others.
+    pub(crate) rule_id: Option<String>,
     /// The client: the user, else the API key, the address, the tenant, or other identifiers.
     pub(super) client: String,
     /// The tenant of the request.
     pub(super) tenant: Option<String>,
     #[serde(flatten)]
-    pub(super) details: DecisionDetails,
+    pub(crate) details: DecisionDetails,
 }
 
 impl From<LoggedDecision> for DecisionEntry {
     fn from(record: LoggedDecision) -> Self {
         Self {
+            node: node_in(&record.decision_id).map(str::to_owned),
             decision_id: record.decision_id,
             at: rfc_3339_exact(record.at),
-            action: record.action.name(),
+            action: record.action.name().into(),
             rule_id: record.rule_id,
             client: record.client,
             tenant: record.tenant,
@@ -113,9 +120,10 @@ impl From<LoggedDecision> for DecisionEntry {
 /// A log, and the query for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
+    pub(crate) app: ServerState,
     pub(crate) catalog: Arc<Catalog>,
-    /// Whether it is for an administrator of a tenant, who does not see the addresses of operators.
-    pub(crate) is_for_tenant: bool,
+    /// The tenant whose administrator reads it, who sees neither addresses of operators nor rules of others.
+    pub(crate) tenant: Option<String>,
     pub(crate) wanted: LogQuery,
 }
 
@@ -188,7 +196,7 @@ impl Log {
                 let last = found.last().map(|last| ChangePlace((last.revision, last.place)));
                 *before = last.or(*before);
                 let next = last.filter(|_| has_more).map(|place| place.to_string());
-                if self.is_for_tenant {
+                if self.tenant.is_some() {
                     found.iter_mut().for_each(hide_operator);
                 }
                 let records =
@@ -206,7 +214,9 @@ impl Log {
                 if last.is_some() {
                     *before = last;
                 }
+                let tenant = self.tenant.as_deref();
                 let entries = found.into_iter().map(DecisionEntry::from);
+                let entries = entries.map(|it| self.app.without_foreign_rules(it, tenant));
                 let records = entries.filter_map(|entry| to_raw_value(&entry).ok()).collect();
                 Ok(AuditPage { records, next })
             }

@@ -14,6 +14,7 @@ pub(crate) mod resets;
 mod retrying_writer;
 mod shares;
 pub(crate) mod tail;
+mod tried;
 mod writer;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -26,14 +27,15 @@ use tokio::time::sleep;
 use tollgate::{Decision, Micros, Policy};
 use tollgate_catalog::Catalog;
 
-pub(crate) use self::client_identity::{is_secret_name, shortened};
+pub(crate) use self::client_identity::{is_secret_name, recorded, shortened};
 use self::decision_event::DecisionEvent;
-pub(crate) use self::decision_event::RequestContext;
+pub(crate) use self::decision_event::{RequestContext, would_refuse_by};
 use self::events::Events;
 use self::export::Exports;
 use self::resets::Resets;
 use self::shares::WriteShares;
 use self::tail::Tail;
+use self::tried::TriedRequests;
 use self::writer::AuditWriter;
 use crate::app::state::Shared;
 use crate::check::decision_id::IdText;
@@ -70,6 +72,7 @@ pub(crate) struct AuditLog {
     shares: Mutex<WriteShares>,
     pub(crate) events: Events,
     pub(crate) tail: Tail,
+    pub(crate) tried: TriedRequests,
     pub(crate) exports: Exports,
     pub(crate) resets: Resets,
 }
@@ -113,6 +116,7 @@ impl AuditLog {
             shares: Mutex::new(WriteShares::new(settings.audit.rows_per_second)),
             events: Events::new(settings.limits.idle_timeout),
             tail: Tail::default(),
+            tried: TriedRequests::default(),
             exports: Exports::default(),
             resets: Resets::default(),
         }
@@ -157,7 +161,9 @@ impl AuditLog {
         note: Box<DecisionEvent>,
         log: Option<&mpsc::Sender<Box<DecisionEvent>>>,
     ) {
-        self.events.publish("decision", note.tenant.as_deref(), || note.to_entry());
+        self.events.publish("decision", note.tenant.as_deref(), |tenant| {
+            app.without_foreign_rules(note.to_entry(), tenant)
+        });
         self.tail.keep(app.now(), || note.to_entry());
         let Some(log) = log else { return };
         let has_share = self.shares.lock().take(&note.client, note.tenant.as_deref(), app.now());
@@ -187,7 +193,7 @@ fn is_held(decision: &Decision) -> bool {
 impl Shared {
     /// Publishes the new revision to subscribers.
     pub(crate) fn tell_revision(&self, policy: &Policy) {
-        self.audit_log.events.publish("revision", None, || {
+        self.audit_log.events.publish("revision", None, |_| {
             let at = rfc_3339_exact(self.now());
             json!({"revision": policy.revision().number, "at": at, "rules": policy.rules().len()})
         });

@@ -1,35 +1,36 @@
 //! The figures of all nodes of a fleet. Each node announces itself once a second, and responds to others with its top
-//! lists and counts, through the shared store, or through the catalog if that is PostgreSQL.
+//! lists, counts and last decisions, through the shared store, or through the catalog if that is PostgreSQL.
 
+mod exchange;
 mod nodes;
 mod query;
 mod sealed;
 mod sending;
+mod tail;
+mod top;
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use tokio::task::spawn_blocking;
-use tokio::time::{sleep, timeout};
-use tollgate::store::{BreakerState, Mailbox};
+use tokio::time::timeout;
+use tollgate::store::{Mailbox, StoreErrorKind};
 use tollgate::{RuleCounts, Stopwatch, Timestamp};
 
-use self::nodes::{Announcement, HeardNodes};
+use self::exchange::ExchangeState;
+use self::nodes::HeardNodes;
 use self::query::{FigureQuery, FigureResponse, merge_stats};
 pub(super) use self::query::{SENT_ENTRIES, merge_top};
 use self::sealed::{FigureHead, FigureMessageKind, FigureNumber, FigurePart, FigureParts};
 use super::history::RequestFigures;
-use super::recent_traffic::top::{TopAsk, TopFigures};
 use crate::app::fleet_secret::FleetSecret;
+use crate::app::readiness::NodeReadiness;
 use crate::app::state::Shared;
 use crate::check::decision_id::NodeName;
 
-/// How often a node announces itself.
-const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the others have to respond.
 const QUERY_TIMEOUT: Duration = Duration::from_millis(700);
 /// How long responses are used again.
@@ -40,8 +41,6 @@ const MAX_CACHED: usize = 64;
 const MAX_WAITING_QUERIES: usize = 64;
 /// How many responses wait to be added up.
 const MAX_WAITING_RESPONSES: usize = 1_024;
-/// The time from one response to the next, at least: a flood of queries takes little of this node's time.
-const MIN_RESPONSE_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Whose figures are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,19 +65,32 @@ pub(crate) struct NodeStatus {
     pub(crate) revision: u64,
     /// Since when it is in force there.
     pub(crate) revision_since: Timestamp,
+    /// The beginning of the SHA-256 of its rules file, if it has one.
+    pub(crate) file_digest: Option<String>,
+    /// The beginning of the digest of its files for Envoy, if it has any.
+    pub(crate) envoy_digest: Option<String>,
+    /// How it is now; `None` for a node that is silent, since what it said is of the past.
+    pub(crate) state: Option<NodeState>,
+    /// When it was last heard, by the clock of this node.
+    pub(crate) last_seen: Timestamp,
+    pub(crate) is_this: bool,
+}
+
+/// How a node is now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct NodeState {
     pub(crate) requests_per_second: f64,
     pub(crate) refused_per_second: f64,
     /// Of how many servers of the store the circuit breaker is closed.
     pub(crate) store_servers_up: u32,
     /// How many servers the store has; 0 for counters in memory.
     pub(crate) store_servers: u32,
-    pub(crate) is_draining: bool,
-    /// When it was last heard, by the clock of this node.
-    pub(crate) last_seen: Timestamp,
-    pub(crate) is_this: bool,
+    /// Why one of them cannot be used, if one cannot.
+    pub(crate) store_failure: Option<StoreErrorKind>,
+    pub(crate) readiness: NodeReadiness,
 }
 
-impl NodeStatus {
+impl NodeState {
     /// How the store is, as the node sees it: memory, up, `partly_up` or down.
     pub(crate) const fn store_state(&self) -> &'static str {
         match (self.store_servers_up, self.store_servers) {
@@ -96,8 +108,12 @@ pub(crate) struct Merged<T> {
     pub(crate) figures: T,
     /// How many nodes they are of.
     pub(crate) nodes: usize,
-    /// The names of nodes that were heard within the last seconds, but did not respond.
+    /// The names of nodes that did not respond, or have not been heard for seconds without a farewell.
     pub(crate) silent: Vec<String>,
+    /// Since when other nodes cannot be reached; the figures are of this node only then.
+    pub(crate) unreachable_since: Option<Timestamp>,
+    /// What nodes decided before this time is in the figures, by the clock of this node.
+    pub(crate) as_of: Timestamp,
 }
 
 /// Counts since the start of each node.
@@ -117,6 +133,7 @@ pub(crate) struct FleetFigures {
     host: String,
     started: Timestamp,
     heard: HeardNodes,
+    exchange: ExchangeState,
     parts: Mutex<FigureParts>,
     /// Queries of this node that wait for responses.
     pending: Mutex<HashMap<FigureNumber, mpsc::Sender<(NodeName, FigureResponse)>>>,
@@ -131,6 +148,18 @@ pub(crate) struct FleetFigures {
 struct NodeResponses {
     responses: Vec<FigureResponse>,
     silent: Vec<NodeName>,
+    unreachable_since: Option<Timestamp>,
+    /// When they were asked.
+    as_of: Timestamp,
+}
+
+impl NodeResponses {
+    /// Figures with what is known of the nodes that they are of.
+    fn merged<T>(&self, figures: T, nodes: usize) -> Merged<T> {
+        let silent = names(&self.silent);
+        let Self { unreachable_since, as_of, .. } = *self;
+        Merged { figures, nodes, silent, unreachable_since, as_of }
+    }
 }
 
 /// Forgets a query when its caller has the responses, or stopped waiting.
@@ -153,6 +182,7 @@ impl FleetFigures {
             host: host_name(),
             started,
             heard: HeardNodes::default(),
+            exchange: ExchangeState::default(),
             parts: Mutex::default(),
             pending: Mutex::default(),
             cached: Mutex::default(),
@@ -166,6 +196,9 @@ impl FleetFigures {
         let Some(part) = FigurePart::read(text) else { return false };
         let head = part.head;
         let is_for_this = head.receiver.is_none_or(|receiver| receiver == self.node);
+        if head.sender == self.node && head.kind == FigureMessageKind::Announcement {
+            self.exchange.note_echo(now);
+        }
         if head.sender == self.node || !is_for_this {
             return true;
         }
@@ -211,14 +244,18 @@ impl FleetFigures {
         mailbox: &Mailbox,
         secret: &FleetSecret,
         query: &FigureQuery,
-        now: Timestamp,
+        (began, now): (Stopwatch, Timestamp),
     ) -> NodeResponses {
+        if let Some(unreachable_since) = self.exchange.lost_since(now) {
+            let silent = self.heard.known(unreachable_since);
+            let unreachable_since = Some(unreachable_since);
+            return NodeResponses { responses: Vec::new(), silent, unreachable_since, as_of: now };
+        }
         if let Some(cached) = self.cached(query) {
             return cached;
         }
         let mut silent = self.heard.live(now);
         let mut responses = Vec::new();
-        let began = Stopwatch::start();
         if let Some(number) = FigureNumber::random().filter(|_| !silent.is_empty()) {
             let (sender, mut heard) = mpsc::channel(MAX_WAITING_RESPONSES);
             self.pending.lock().insert(number, sender);
@@ -244,8 +281,11 @@ impl FleetFigures {
             // Those that did not respond by then are silent.
             let _ = timeout(QUERY_TIMEOUT, asking).await;
         }
-        let responses = NodeResponses { responses, silent };
+        // Those that have not been heard for a while were not waited for.
+        silent.extend(self.heard.silent(now));
+        let responses = NodeResponses { responses, silent, unreachable_since: None, as_of: now };
         let mut cached = self.cached.lock();
+        cached.retain(|_, (since, _)| since.elapsed() < CACHED_FOR);
         if cached.len() >= MAX_CACHED {
             cached.clear();
         }
@@ -262,53 +302,58 @@ fn host_name() -> String {
 }
 
 impl Shared {
-    /// The nodes of the fleet, this one first. Those that have not been heard for ten minutes are forgotten.
+    /// The nodes of the fleet, this one first. Those that have not been heard for ten minutes are forgotten, and those
+    /// that said farewell at once.
     pub(crate) fn nodes(&self) -> Vec<NodeStatus> {
-        let now = self.now();
-        let this = self.announcement(now).status(self.fleet_figures.node, now, true);
-        [this].into_iter().chain(self.fleet_figures.heard.list(now)).collect()
+        let (now, figures) = (self.now(), &self.fleet_figures);
+        let mut this = self.announcement(now).status(figures.node, now);
+        this.is_this = true;
+        let lost_since = self.unreachable_since();
+        let mut others = figures.heard.list(lost_since.unwrap_or(now));
+        if lost_since.is_some() {
+            // What they said is of the past.
+            others.iter_mut().for_each(|node| node.state = None);
+        }
+        [this].into_iter().chain(others).collect()
     }
 
-    /// The top lists, at most a second old.
-    pub(crate) async fn top(&self, scope: FigureScope, ask: &TopAsk) -> Merged<TopFigures> {
-        let sent = TopAsk { limit: SENT_ENTRIES.max(ask.limit), ..ask.clone() };
-        let asking = self.others(scope, FigureQuery::Top(sent.clone()));
-        let (own, others) = tokio::join!(self.own_top(sent), asking);
-        let tops = others.responses.into_iter().filter_map(|response| match response {
-            FigureResponse::Top(figures) => Some(figures),
-            FigureResponse::Stats(_) => None,
-        });
-        let tops: Vec<TopFigures> = tops.collect();
-        let nodes = 1 + tops.len();
-        Merged { figures: merge_top(&own, &tops, ask.limit), nodes, silent: names(&others.silent) }
+    /// Since when the others cannot be reached, because what nodes exchange messages through is away.
+    pub(crate) fn unreachable_since(&self) -> Option<Timestamp> {
+        self.fleet_figures.exchange.lost_since(self.now())
+    }
+
+    /// How many nodes share the work, this one included. While the others cannot be reached, those that were alive before.
+    pub(crate) fn live_nodes(&self) -> usize {
+        let heard = &self.fleet_figures.heard;
+        1 + match self.unreachable_since() {
+            Some(since) => heard.alive_before(since),
+            None => heard.live(self.now()).len(),
+        }
     }
 
     /// The counts, at most a second old.
     pub(crate) async fn stats(&self, scope: FigureScope) -> Merged<StatsFigures> {
-        let others = self.others(scope, FigureQuery::Stats).await;
-        let stats = others.responses.into_iter().filter_map(|response| match response {
-            FigureResponse::Stats(figures) => Some(figures),
-            FigureResponse::Top(_) => None,
-        });
+        let mut others = self.others(scope, FigureQuery::Stats).await;
+        let stats =
+            mem::take(&mut others.responses).into_iter().filter_map(|response| match response {
+                FigureResponse::Stats(figures) => Some(figures),
+                FigureResponse::Top(_) | FigureResponse::Tail(_) => None,
+            });
         let stats: Vec<_> = stats.collect();
         let nodes = 1 + stats.len();
         let figures = merge_stats(self.own_stats(), stats);
-        Merged { figures, nodes, silent: names(&others.silent) }
+        others.merged(figures, nodes)
     }
 
     async fn others(&self, scope: FigureScope, query: FigureQuery) -> NodeResponses {
+        // In this order: responses are never used again for longer than their time says.
+        let (began, now) = (Stopwatch::start(), self.now());
         match (scope, self.remote_journal.mailbox(), self.fleet.secret()) {
             (FigureScope::Fleet, Some(mailbox), Some(secret)) => {
-                self.fleet_figures.ask(mailbox, secret, &query, self.now()).await
+                self.fleet_figures.ask(mailbox, secret, &query, (began, now)).await
             }
-            _ => NodeResponses::default(),
+            _ => NodeResponses { as_of: now, ..NodeResponses::default() },
         }
-    }
-
-    async fn own_top(&self, ask: TopAsk) -> TopFigures {
-        let (traffic, now) = (Arc::clone(&self.recent_traffic), self.now());
-        // On another thread than those of checks. It fails only if the runtime ends.
-        spawn_blocking(move || traffic.top(&ask, now)).await.unwrap_or_default()
     }
 
     fn own_stats(&self) -> StatsFigures {
@@ -320,50 +365,6 @@ impl Shared {
             bans_not_made: bans.not_made,
             rules: self.rule_counts().collect(),
         }
-    }
-
-    fn announcement(&self, now: Timestamp) -> Announcement {
-        let in_force = self.policy_source.in_force();
-        let servers = self.limiter.store().status();
-        let up = servers.iter().filter(|server| server.breaker == BreakerState::Closed).count();
-        let last = self.history.last().map(|point| point.requests).unwrap_or_default();
-        Announcement {
-            host: self.fleet_figures.host.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            started: self.fleet_figures.started.as_micros(),
-            revision: in_force.revision.number,
-            revision_since: in_force.since.as_micros(),
-            requests_per_second: last.all() as f64,
-            refused_per_second: (last.refused + last.denied + last.error) as f64,
-            store_servers_up: u32::try_from(up).unwrap_or(u32::MAX),
-            store_servers: u32::try_from(servers.len()).unwrap_or(u32::MAX),
-            is_draining: self.is_draining.load(Relaxed),
-            at: now.as_micros(),
-        }
-    }
-
-    /// Announces this node to the others, and responds to their queries, until it is dropped.
-    pub(crate) async fn exchange_figures(&self) {
-        let Some(mailbox) = self.remote_journal.mailbox() else { return };
-        let Some(mut queries) = self.fleet_figures.queries.lock().take() else { return };
-        let announcing = async {
-            loop {
-                self.learn_secret().await;
-                if let Some(secret) = self.fleet.secret() {
-                    self.announce(mailbox, secret).await;
-                }
-                sleep(ANNOUNCE_INTERVAL).await;
-            }
-        };
-        let responding = async {
-            while let Some((head, query)) = queries.recv().await {
-                if let Some(secret) = self.fleet.secret() {
-                    self.respond_with_figures(mailbox, secret, head, query).await;
-                }
-                sleep(MIN_RESPONSE_INTERVAL).await;
-            }
-        };
-        tokio::join!(announcing, responding);
     }
 }
 

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use tollgate::RuleCounts;
 
 use super::StatsFigures;
+use crate::observe::audit_log::log::DecisionEntry;
+use crate::observe::audit_log::tail::TailAsk;
 use crate::observe::history::RequestFigures;
 use crate::observe::recent_traffic::top::{RankedList, RankingSum, TopAsk, TopFigures};
 
@@ -21,6 +23,7 @@ pub(in crate::observe) const SENT_ENTRIES: usize = 200;
 pub(super) enum FigureQuery {
     Top(TopAsk),
     Stats,
+    Tail(TailAsk),
 }
 
 /// What a node responds.
@@ -29,6 +32,8 @@ pub(super) enum FigureQuery {
 pub(super) enum FigureResponse {
     Top(TopFigures),
     Stats(SentStats),
+    /// The last decisions, the newest first.
+    Tail(Vec<DecisionEntry>),
 }
 
 /// The counts of a node as they are sent.
@@ -98,8 +103,8 @@ pub(in crate::observe) fn merge_top(
     others: &[TopFigures],
     limit: usize,
 ) -> TopFigures {
-    let list = |list: fn(&TopFigures) -> &RankedList| {
-        let mut sum = RankingSum::default();
+    let list = |is_by_pair, list: fn(&TopFigures) -> &RankedList| {
+        let mut sum = RankingSum::new(is_by_pair);
         let has_others = !others.is_empty();
         for figures in others.iter().chain([own]).map(list) {
             // A name that a node did not send may have as many requests there as the next one of its list.
@@ -109,10 +114,10 @@ pub(in crate::observe) fn merge_top(
         sum.finish(limit)
     };
     TopFigures {
-        refused: list(|it| &it.refused),
-        near_limit: list(|it| &it.near_limit),
-        busiest: list(|it| &it.busiest),
-        would_refuse: list(|it| &it.would_refuse),
+        refused: list(false, |it| &it.refused),
+        near_limit: list(false, |it| &it.near_limit),
+        busiest: list(false, |it| &it.busiest),
+        would_refuse: list(true, |it| &it.would_refuse),
     }
 }
 

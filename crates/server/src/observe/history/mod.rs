@@ -1,5 +1,5 @@
 //! The figures of this node over the last 24 hours, in fixed memory at falling resolution: seconds for 5 minutes, 10
-//! seconds for an hour, minutes for a day (0.4 MB); of rules 10 seconds for 5 minutes, minutes for an hour, 10 minutes
+//! seconds for an hour, minutes for a day (1 MB); of rules 10 seconds for 5 minutes, minutes for an hour, 10 minutes
 //! for a day (6 MB, if a thousand rules are used).
 //!
 //! Once a second [`Shared::keep_history`] reads the counters that metrics have anyway, and keeps how much they grew. No
@@ -14,15 +14,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tollgate::store::HistogramSnapshot;
-use tollgate::{Micros, Timestamp};
+use tollgate::{Micros, Policy, Timestamp};
 
 use self::levels::{HistoryLevels, HistorySample, HistorySlice, Resolution};
 use self::quantiles::{BUCKETS, Buckets, growth, quantiles};
 use self::rules::RuleHistories;
 use crate::app::state::Shared;
 use crate::observe::metrics::{RequestCounts, RequestOutcome};
+use crate::observe::refusers::Refusers;
 
 /// The longest range that is kept: 24 hours.
 pub(crate) const MAX_RANGE: Micros = Micros::from_secs(24 * 60 * 60);
@@ -34,7 +36,7 @@ const MAX_REVISIONS: usize = 500;
 const SECOND: u64 = 1_000_000;
 
 /// The figures of one moment: how requests ended within it, and how long checks took.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct HistoryPoint {
     /// When it began.
     pub(crate) at: Timestamp,
@@ -44,6 +46,8 @@ pub(crate) struct HistoryPoint {
     pub(crate) check: Quantiles,
     /// How long the store took to settle.
     pub(crate) store: Quantiles,
+    /// Which rules refused.
+    pub(crate) refusers: Refusers,
 }
 
 /// How requests ended, each counted once.
@@ -125,6 +129,8 @@ pub(crate) struct RevisionMark {
     pub(crate) revision: u64,
     /// How many rules it has.
     pub(crate) rules: usize,
+    /// Whether it has other rules than the one before; a ban or a list makes a revision too.
+    pub(crate) has_other_rules: bool,
 }
 
 /// The decisions of one rule over a range, the oldest first, without gaps.
@@ -158,6 +164,8 @@ struct KeptHistory {
     node: HistoryLevels<NodeSample>,
     rules: RuleHistories,
     revisions: VecDeque<RevisionMark>,
+    /// The policy of the last second.
+    policy: Option<Policy>,
     /// The counters at the last second.
     before: CounterReadings,
     /// The upper bounds of the buckets of histograms.
@@ -170,11 +178,13 @@ struct NodeSample {
     requests: RequestFigures,
     check: Buckets,
     store: Buckets,
+    refusers: Refusers,
 }
 
 impl HistorySample for NodeSample {
     fn add(&mut self, other: &Self) {
         self.requests = self.requests.plus(&other.requests);
+        self.refusers.add(&other.refusers);
         for (sum, more) in [(&mut self.check, &other.check), (&mut self.store, &other.store)] {
             for place in 0..BUCKETS {
                 sum[place] = sum[place].saturating_add(more[place]);
@@ -198,6 +208,7 @@ impl Default for History {
                 node: HistoryLevels::new(&RESOLUTIONS),
                 rules: RuleHistories::default(),
                 revisions: VecDeque::new(),
+                policy: None,
                 before: CounterReadings::default(),
                 bounds: Vec::new(),
             }),
@@ -246,15 +257,17 @@ impl KeptHistory {
             requests: sample.requests,
             check: quantiles(&sample.check, &self.bounds),
             store: quantiles(&sample.store, &self.bounds),
+            refusers: sample.refusers.clone(),
         }
     }
 
     /// Adds how much the counters grew in the second from `at` on.
-    fn add(&mut self, at: Timestamp, after: CounterReadings) {
+    fn add(&mut self, at: Timestamp, after: CounterReadings, refusers: Refusers) {
         let sample = NodeSample {
             requests: after.requests.minus(&self.before.requests),
             check: growth(&self.before.check, &after.check),
             store: growth(&self.before.store, &after.store),
+            refusers,
         };
         self.node.add(at, &sample);
         if self.bounds.is_empty() {
@@ -263,14 +276,19 @@ impl KeptHistory {
         self.before = after;
     }
 
-    fn note_revision(&mut self, mark: RevisionMark) {
+    fn note_revision(&mut self, mark: RevisionMark, policy: Policy) {
+        let before = self.policy.replace(policy);
         if self.revisions.back().is_some_and(|last| last.revision == mark.revision) {
             return;
         }
         if self.revisions.len() == MAX_REVISIONS {
             self.revisions.pop_front();
         }
-        self.revisions.push_back(mark);
+        let is_of_rules = |before: Policy| {
+            self.policy.as_ref().is_some_and(|policy| !policy.shares_rules_with(&before))
+        };
+        let has_other_rules = before.is_none_or(is_of_rules);
+        self.revisions.push_back(RevisionMark { has_other_rules, ..mark });
     }
 }
 
@@ -286,11 +304,14 @@ impl Shared {
         loop {
             let left = SECOND - self.now().as_micros() % SECOND;
             sleep(Duration::from_micros(left)).await;
-            self.add_second();
+            let traffic = Arc::clone(&self.recent_traffic);
+            // On another thread than those of checks; it fails only if the runtime ends.
+            let refusers = spawn_blocking(move || traffic.take_refusers()).await;
+            self.add_second(refusers.unwrap_or_default());
         }
     }
 
-    fn add_second(&self) {
+    fn add_second(&self, refusers: Refusers) {
         let now = self.now();
         // A little after the end of the second, unless the clock was set.
         let at = Timestamp::from_micros((now.as_micros() / SECOND).saturating_sub(1) * SECOND);
@@ -300,10 +321,12 @@ impl Shared {
             check: self.metrics.checks.read(),
             store: self.store_durations.read(),
         };
+        let policy = self.limiter.policy();
         let mut kept = self.history.kept.lock();
-        kept.add(at, readings);
+        kept.add(at, readings, refusers);
         kept.rules.add(at, self.rule_counts());
         let (revision, rules) = (in_force.revision.number, in_force.rules);
-        kept.note_revision(RevisionMark { at: in_force.since, revision, rules });
+        let mark = RevisionMark { at: in_force.since, revision, rules, has_other_rules: true };
+        kept.note_revision(mark, policy);
     }
 }

@@ -50,7 +50,7 @@ impl RuleSample {
     const fn new(counts: &RuleCounts) -> Self {
         Self {
             allowed: counts.admitted,
-            refused: counts.refused + counts.banned,
+            refused: counts.refused + counts.banned + counts.fallback_closed,
             would_refuse: counts.would_refuse,
         }
     }

@@ -15,7 +15,9 @@ use tollgate::{BanCounts, RuleCounts};
 use tollgate_gateway::Readings;
 
 use super::encode::{by_outcome, counter, histogram, write_counter};
+use super::take::TrafficPeaks;
 use super::{MetricsFormat, RESPONSE_CLASSES, RequestCounts, servers};
+use crate::app::readiness::NodeReadiness;
 use crate::edge::envoy::values::Hits;
 use crate::observe::audit_log::AuditOutcomes;
 use crate::observe::recent_traffic::TrafficSize;
@@ -51,8 +53,7 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) memory_bytes: usize,
     /// The cap of `memory_bytes`; 0 without counters in memory.
     pub(crate) memory_max_bytes: usize,
-    /// Requests of the client with most refusals that did not pass, over the last minute.
-    pub(crate) top_client_refused: u64,
+    pub(crate) peaks: TrafficPeaks,
     pub(crate) evictions: u64,
     pub(crate) exhausted_evictions: u64,
     pub(crate) policy_revision: u64,
@@ -62,6 +63,10 @@ pub(crate) struct MetricsSnapshot {
     /// The copy of the policy in Redis.
     pub(crate) policy_copy: PolicyCopyCounts,
     pub(crate) config_errors: u64,
+    /// The beginning of the SHA-256 of the rules file, where there is one.
+    pub(crate) rules_file_digest: Option<String>,
+    /// The beginning of the digest of Envoy's files, where there are any.
+    pub(crate) envoy_config_digest: Option<String>,
     /// How the last load of the rules file ended, where there is one.
     pub(crate) rules_load: Option<Arc<LoadStatus>>,
     /// How the last load of Envoy's files ended, where there are any.
@@ -77,7 +82,7 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) traffic: TrafficSize,
     /// Requests that were neither ranked nor kept.
     pub(crate) traffic_lost: u64,
-    pub(crate) ready: bool,
+    pub(crate) readiness: NodeReadiness,
 }
 
 impl MetricsSnapshot {
@@ -154,6 +159,24 @@ impl Collector for MetricsSnapshot {
             MetricType::Info,
         )?;
         metric.encode_info(&info)?;
+        let files = [
+            (
+                "rules_file",
+                "The first digits of the SHA-256 of the rules file; absent without one.",
+                &self.rules_file_digest,
+            ),
+            (
+                "envoy_config",
+                "The first digits of the SHA-256 over the files of --envoy-config; absent without any.",
+                &self.envoy_config_digest,
+            ),
+        ];
+        for (name, help, digest) in files {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Info)?;
+            if let Some(digest) = digest {
+                metric.encode_info(&[("sha256", digest.as_str())])?;
+            }
+        }
 
         let help = "Requests by entry and outcome, each counted once.";
         let mut metric = encoder.encode_descriptor("requests", help, None, MetricType::Counter)?;
@@ -274,7 +297,17 @@ impl Collector for MetricsSnapshot {
             (
                 "top_client_refused",
                 "Requests of the last minute that did not pass, of the client with most of them.",
-                self.top_client_refused as f64,
+                self.peaks.top_client_refused as f64,
+            ),
+            (
+                "hot_key_requests_per_second",
+                "Requests per second that charge the counter with most of them, over the last minute; of those in the shared store, if there is one.",
+                self.peaks.busiest_counter.per_second,
+            ),
+            (
+                "hot_key_ratio",
+                "Share of requests that charge the counter with most of them, over the last minute, from 0 to 1.",
+                self.peaks.busiest_counter.share,
             ),
             ("policy_rules", "Rules in force.", self.rules_in_force as f64),
             ("policy_revision", "Revision of the policy in force.", self.policy_revision as f64),
@@ -310,7 +343,11 @@ impl Collector for MetricsSnapshot {
                 "How far the clock of the last caller that sent its time was ahead.",
                 self.skew_seconds,
             ),
-            ("ready", "Whether the server takes traffic.", f64::from(u8::from(self.ready))),
+            (
+                "ready",
+                "Whether the server should get traffic.",
+                f64::from(u8::from(self.readiness == NodeReadiness::Ready)),
+            ),
         ] {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             metric.encode_gauge(&value)?;

@@ -8,10 +8,21 @@ use tollgate::{MemoryStore, RuleCounts};
 use super::MetricsSnapshot;
 use crate::app::state::Shared;
 use crate::edge::envoy::source::CARRIED;
+use crate::observe::recent_traffic::hot::CounterLoad;
 use crate::observe::recent_traffic::top::{RankedBy, TopAsk};
 
 /// The window of the ranking of clients, in seconds.
 const TOP_WINDOW: u64 = 60;
+
+/// What stands out in the traffic of the last minute. Only the page of metrics has it: other callers need none of it, and
+/// call often.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TrafficPeaks {
+    /// Requests that did not pass, of the client with most of them.
+    pub(crate) top_client_refused: u64,
+    /// The counter that most requests charge.
+    pub(crate) busiest_counter: CounterLoad,
+}
 
 impl Shared {
     /// The counts of each rule and each limit of Envoy's files.
@@ -40,7 +51,15 @@ impl Shared {
         refused.entries.first().map_or(0, |first| first.count)
     }
 
-    /// All metrics at this moment.
+    /// All metrics at this moment, as their page has them.
+    pub(crate) fn whole_reading(&self) -> MetricsSnapshot {
+        let (top_client_refused, busiest_counter) =
+            (self.top_client_refused(), self.busiest_counter());
+        let peaks = TrafficPeaks { top_client_refused, busiest_counter };
+        MetricsSnapshot { peaks, ..self.reading() }
+    }
+
+    /// All metrics at this moment, without peaks of the traffic.
     pub(crate) fn reading(&self) -> MetricsSnapshot {
         let store = self.limiter.store();
         let memory = store.memory();
@@ -65,10 +84,12 @@ impl Shared {
             counters: memory.map_or(0, MemoryStore::len),
             memory_bytes: memory.map_or(0, MemoryStore::bytes),
             memory_max_bytes: memory.map_or(0, MemoryStore::max_bytes),
-            top_client_refused: self.top_client_refused(),
+            peaks: TrafficPeaks::default(),
             evictions: memory.map_or(0, MemoryStore::evicted),
             exhausted_evictions: memory.map_or(0, MemoryStore::evicted_exhausted),
             policy_revision: in_force.revision.number,
+            rules_file_digest: in_force.file_digest,
+            envoy_config_digest: self.envoy.source.file_digest(),
             policy_age_seconds: self.now().since(in_force.since).get() as f64 / 1e6,
             catalog_silence_seconds: self
                 .policy_source
@@ -85,7 +106,7 @@ impl Shared {
             degraded: self.metrics.requests.degraded(),
             traffic: self.recent_traffic.size(),
             traffic_lost: self.recent_traffic.lost(),
-            ready: !self.is_draining.load(Ordering::Relaxed),
+            readiness: self.readiness(),
         }
     }
 }

@@ -7,6 +7,7 @@ use http::StatusCode;
 use tollgate::Policy;
 use tollgate::rules::document::{RuleDocument, TierDocument};
 use tollgate::rules::{Directory, DirectoryChange, List, PolicyDocument, Problem as Flaw, Source};
+use tollgate_catalog::is_rule_id_of;
 
 use super::PolicyChange;
 use crate::admin::invalid;
@@ -129,19 +130,31 @@ impl PolicyBase {
     fn check_tenant(&self, change: &PolicyChange, tenant: &str) -> Result<(), Problem> {
         let PolicyDocument { rules, tiers, clients, overrides, whitelist, blacklist, .. } =
             &change.document;
-        let is_foreign = |rule: Option<&RuleDocument>| {
-            rule.is_some_and(|rule| rule.tenant.as_deref() != Some(tenant))
+        // A rule of others is refused like one that does not exist, so that nothing is learned of others.
+        let is_own = |rule_id: &str| {
+            let known =
+                self.rule(rule_id).or_else(|| rules.iter().find(|it| it.rule_id == rule_id));
+            known.is_some_and(|rule| rule.tenant.as_deref() == Some(tenant))
         };
-        let replaced = rules.iter().map(|rule| self.rule(&rule.rule_id));
-        let removed = change.removed.iter().map(|it| self.rule(it));
+        let is_named_as_own = |rule: &RuleDocument| match self.rule(&rule.rule_id) {
+            Some(known) => known.tenant.as_deref() == Some(tenant),
+            None => is_rule_id_of(tenant, &rule.rule_id),
+        };
+        let is_allowed = |rule: &RuleDocument| {
+            rule.tenant.as_deref() == Some(tenant)
+                && is_named_as_own(rule)
+                && rule.replaces.iter().all(|it| is_own(it))
+        };
+        let are_own = rules.iter().all(is_allowed) && change.removed.iter().all(|it| is_own(it));
         let has_others = !tiers.is_empty()
             || !clients.is_empty()
             || !overrides.is_empty()
             || !whitelist.is_empty()
             || !blacklist.is_empty();
-        if has_others || rules.iter().map(Some).chain(replaced).chain(removed).any(is_foreign) {
+        if has_others || !are_own {
             let detail = format!(
-                "a tenant-admin of {tenant} can try changes of its own rules: those with `tenant: {tenant}`"
+                "a tenant-admin of {tenant} can try changes of its own rules: those with `tenant: {tenant}`, \
+                 new ones with a rule_id of the tenant, and none that replace rules of others"
             );
             return Err(Problem::new(StatusCode::FORBIDDEN, "other_tenant", detail));
         }

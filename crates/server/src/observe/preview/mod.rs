@@ -1,19 +1,21 @@
 //! What a changed policy would have done: the recent requests of this node, replayed against the policy in force and
 //! against the changed one, on a virtual clock with counters of their own.
 
+mod candidate;
 pub(crate) mod changed_policy;
 mod replay;
 
 use std::sync::Arc;
 
 use http::StatusCode;
-use tollgate::rules::PolicyDocument;
+use tollgate::rules::{PolicyDocument, candidate_id};
 use tollgate::{PathCase, Timestamp, Unmatched};
 
 use self::replay::Replay;
 use crate::app::state::Shared;
 use crate::edge::http::problem::Problem;
 use crate::observe::replay_budget::CancelOnDrop;
+pub(crate) use candidate::CandidatePreview;
 
 /// A change of the policy in force.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +41,10 @@ pub(crate) struct PreviewFigures {
     pub(crate) then: PreviewSide,
     /// Clients with refusals by either, the most changed first.
     pub(crate) clients: Vec<PreviewClient>,
+    /// How many clients both refuse equally often.
+    pub(crate) clients_unchanged: u64,
+    /// What the candidates of the changed rules would have refused of the requests that pass.
+    pub(crate) candidates: Vec<CandidatePreview>,
     /// Over time, in equal steps.
     pub(crate) points: Vec<PreviewPoint>,
     /// Headers, claims and attributes that the changed policy refers to, and that were not kept of these requests,
@@ -106,9 +112,11 @@ impl Shared {
         let canceller = CancelOnDrop::default();
         let is_cancelled = canceller.flag();
         let replaying = async move {
+            let tried = change.document.rules.iter().filter(|rule| rule.candidate.is_some());
+            let candidates = tried.map(|rule| candidate_id(&rule.rule_id)).collect();
             let changed = base.changed(change, tenant.as_deref())?.policy;
             let view = traffic.view().ok_or_else(no_traffic)?;
-            let replay = Replay { in_force: base.policy, changed, options };
+            let replay = Replay { in_force: base.policy, changed, candidates, options };
             Ok(replay.run(&view, tenant.as_deref(), &is_cancelled))
         };
         let figures = ticket.run(replaying).await?;

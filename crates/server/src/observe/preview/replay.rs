@@ -8,6 +8,7 @@ use tollgate::{
     CheckTarget, Decision, Limiter, ManualClock, MemoryStore, Micros, Policy, Stopwatch, Timestamp,
 };
 
+use super::candidate::CandidateCounts;
 use super::{CheckOptions, PreviewClient, PreviewFigures, PreviewPoint, PreviewSide};
 use crate::observe::recent_traffic::TrafficView;
 use crate::observe::recent_traffic::replayed::ReplayedRequest;
@@ -30,6 +31,8 @@ const POINTS: u64 = 120;
 pub(super) struct Replay {
     pub(super) in_force: Policy,
     pub(super) changed: Policy,
+    /// The ids of candidates in the changed policy whose refusals are counted.
+    pub(super) candidates: Vec<String>,
     pub(super) options: CheckOptions,
 }
 
@@ -58,6 +61,8 @@ impl Replay {
         is_cancelled: &AtomicBool,
     ) -> PreviewFigures {
         let unknown = self.unknown();
+        let mut candidates: Vec<CandidateCounts> =
+            self.candidates.into_iter().map(CandidateCounts::of).collect();
         let (now, then) =
             (Side::new(self.in_force, self.options), Side::new(self.changed, self.options));
         let (began, mut counts) = (Stopwatch::start(), PreviewCounts::default());
@@ -69,7 +74,11 @@ impl Replay {
                     return ControlFlow::Break(());
                 }
             }
-            counts.add(request, now.check(request), then.check(request));
+            let decided = then.check(request);
+            for candidate in &mut candidates {
+                candidate.add(request.client.number, &decided);
+            }
+            counts.add(request, now.check(request).into(), decided.into());
             ControlFlow::Continue(())
         });
         let named = |(number, counted): (usize, ClientCounts)| {
@@ -88,6 +97,16 @@ impl Replay {
             now: PreviewSide { clients: counts.clients(|it| it.refused_now), ..now },
             then: PreviewSide { clients: counts.clients(|it| it.refused_then), ..then },
             clients,
+            clients_unchanged: counts
+                .clients(|it| if it.refused_now == it.refused_then { it.refused_now } else { 0 }),
+            candidates: candidates
+                .into_iter()
+                .map(|it| {
+                    it.figures(MAX_CLIENTS, |number| {
+                        replayed.clients.get(number).cloned().unwrap_or_default().client
+                    })
+                })
+                .collect(),
             points: counts.points,
             unknown,
             is_cut,
@@ -129,14 +148,19 @@ impl Side {
         Self { limiter }
     }
 
-    fn check(&self, request: &ReplayedRequest<'_>) -> ReplayedOutcome {
+    fn check(&self, request: &ReplayedRequest<'_>) -> Decision {
         self.limiter.clock().set(request.at);
         let target = match request.asked_rule() {
             Some(rule_id) => CheckTarget::Rule(rule_id, request),
             None => CheckTarget::Request(request),
         };
-        let decision: Decision = self.limiter.check(target).now();
-        ReplayedOutcome {
+        self.limiter.check(target).now()
+    }
+}
+
+impl From<Decision> for ReplayedOutcome {
+    fn from(decision: Decision) -> Self {
+        Self {
             is_refused: !decision.is_allowed(),
             is_throttled: decision.delay().is_some_and(|delay| delay > Micros::ZERO),
             would_refuse: decision.is_allowed() && decision.would_refuse().is_some(),

@@ -1,11 +1,13 @@
 //! The requests of the last minutes on this node: all of them ranked, and as many as fit kept to be replayed.
 //!
 //! A check writes a short record to the [tape] of its thread and goes on. A few times a second a background task takes
-//! the tape, counts every record for the [top] lists, and keeps it in a [ring] of fixed size. Secrets are replaced by
+//! the tape, counts every record for the [top] lists, may keep it as a sample for [hot] counters, and keeps it
+//! in a [ring] of fixed size. Secrets are replaced by
 //! their digests there; until then, they are on the tape as they are in the request.
 
 mod client_name;
 mod hidden;
+pub(crate) mod hot;
 mod record;
 pub(crate) mod replayed;
 mod ring;
@@ -13,9 +15,12 @@ mod sketch;
 mod tape;
 pub(crate) mod top;
 
+use std::hash::BuildHasher as _;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::quality::RandomState;
 use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -23,6 +28,7 @@ use tollgate::{Decision, Micros, Timestamp};
 
 use self::client_name::ClientKey;
 use self::hidden::Digests;
+use self::hot::{BusiestCounter, HotSamples};
 use self::record::TapeRecord;
 use self::ring::TrafficRing;
 pub(crate) use self::ring::TrafficView;
@@ -31,6 +37,7 @@ use self::top::{Top, TopAsk, TopFigures};
 use crate::app::state::Shared;
 use crate::observe::audit_log::RequestContext;
 use crate::observe::metrics::RequestOutcome;
+use crate::observe::refusers::Refusers;
 use crate::settings::ByteSize;
 
 /// How often the tape is taken; sooner if much is written to it.
@@ -41,6 +48,7 @@ const TAKE_INTERVAL: Duration = Duration::from_millis(200);
 pub(crate) struct RecentTraffic {
     tape: Tape,
     kept: Mutex<KeptTraffic>,
+    busiest: BusiestCounter,
 }
 
 /// What is made of the tape.
@@ -51,6 +59,11 @@ struct KeptTraffic {
     /// Where the fields of a client without its secrets are put together.
     client: Vec<u8>,
     top: Top,
+    hot: HotSamples,
+    /// Refusals since they were last [taken](RecentTraffic::take_refusers).
+    refusers: Refusers,
+    /// Makes the hashes that distinguish clients of `refusers`.
+    hasher: RandomState,
     /// `None` if requests are not kept.
     ring: Option<TrafficRing>,
 }
@@ -73,6 +86,7 @@ impl RecentTraffic {
         Self {
             tape: Tape::default(),
             kept: Mutex::new(KeptTraffic { ring, ..KeptTraffic::default() }),
+            busiest: BusiestCounter::default(),
         }
     }
 
@@ -99,6 +113,13 @@ impl RecentTraffic {
         kept.top.figures(ask, now, self.tape.lost())
     }
 
+    /// The refusals since the last call, until now.
+    pub(crate) fn take_refusers(&self) -> Refusers {
+        let mut kept = self.kept.lock();
+        kept.take(&self.tape);
+        mem::take(&mut kept.refusers)
+    }
+
     /// The requests that are kept, until now; `None` if none are to be.
     pub(crate) fn view(&self) -> Option<TrafficView> {
         let mut kept = self.kept.lock();
@@ -115,7 +136,7 @@ impl RecentTraffic {
 impl KeptTraffic {
     /// Takes what is on the tape, in the order of time.
     fn take(&mut self, tape: &Tape) {
-        let Self { taken, digests, client, top, ring } = self;
+        let Self { taken, digests, client, top, hot, refusers, hasher, ring } = self;
         tape.take(taken);
         let lost = tape.lost();
         let mut buffers: Vec<&[u8]> = taken.0.iter().map(Vec::as_slice).collect();
@@ -129,7 +150,14 @@ impl KeptTraffic {
                 digests.hide(record.client, client);
                 fields = client;
             }
-            top.count(&record, &ClientKey::new(fields), lost);
+            let key = ClientKey::new(fields);
+            top.count(&record, &key, lost);
+            if record.is_refused() {
+                let is_named = !key.bytes().is_empty();
+                let client = is_named.then(|| hasher.hash_one((key.tenant, key.bytes())));
+                refusers.count(record.rule_id(), client);
+            }
+            hot.add(&record, fields);
             if let Some(ring) = ring
                 && record.is_replayable()
             {

@@ -6,11 +6,11 @@
 use tollgate::rules::Identifier;
 use tollgate::{Attribute, Decision, SoftState, Timestamp};
 
-use crate::observe::audit_log::{RequestContext, shortened};
+use crate::observe::audit_log::{RequestContext, shortened, would_refuse_by};
 use crate::observe::metrics::RequestOutcome;
 
-/// The longest record: 16 named attributes and 16 entries of a descriptor, each of 2 x 256 bytes, and ten other fields.
-pub(super) const MAX_RECORD_BYTES: usize = 20 << 10;
+/// The longest record: 16 named attributes and 16 entries of a descriptor, each of 2 x 256 bytes, and 18 other fields.
+pub(super) const MAX_RECORD_BYTES: usize = 22 << 10;
 /// How many headers, claims and custom attributes are kept, and how many entries of a descriptor.
 const MAX_NAMED: usize = 16;
 const HEAD_BYTES: usize = 24;
@@ -29,7 +29,7 @@ pub(super) mod tag {
     pub(crate) const ASKED_RULE: u8 = 9;
     /// The rule that decided.
     pub(crate) const RULE: u8 = 10;
-    /// The shadow rule or candidate that would have refused.
+    /// A shadow rule or candidate that would have refused. There may be several such fields.
     pub(crate) const SHADOW: u8 = 11;
     pub(crate) const HEADER: u8 = 16;
     pub(crate) const CLAIM: u8 = 17;
@@ -99,6 +99,13 @@ impl<'a> TapeRecord<'a> {
     /// Whether `client` may have fields that have to be hidden.
     pub(super) const fn has_secrets(&self) -> bool {
         self.marks & mark::HAS_SECRETS != 0
+    }
+
+    /// The rule that decided the request.
+    pub(super) fn rule_id(&self) -> Option<&str> {
+        let mut fields = RecordFields(self.place);
+        let rule = fields.find(|field| field.kind() == tag::RULE)?;
+        str::from_utf8(rule.value).ok()
     }
 
     /// Whether it did not pass, also because its rule fails closed.
@@ -188,11 +195,13 @@ fn write_place(out: &mut Vec<u8>, decision: &Decision, context: &RequestContext<
     text(out, tag::PATH, path.map(without_query));
     text(out, tag::ASKED_RULE, context.asked_rule);
     let shadow = decision.would_refuse().filter(|_| decision.is_allowed());
-    text(out, tag::SHADOW, shadow.as_ref().map(|shadow| &*shadow.rule.id));
+    if shadow.is_some() {
+        write_shadows(out, decision);
+    }
     match decision.binding().or(shadow) {
         Some(binding) => {
             text(out, tag::RULE, Some(&binding.rule.id));
-            let (limit, left) = (binding.outcome.limit, binding.outcome.report.remaining);
+            let (limit, left) = (binding.outcome.limit, binding.outcome.remaining());
             let used = u128::from(limit.saturating_sub(left)) * 100;
             used.checked_div(u128::from(limit)).map_or(100, |used| used.min(100) as u8)
         }
@@ -200,6 +209,14 @@ fn write_place(out: &mut Vec<u8>, decision: &Decision, context: &RequestContext<
             text(out, tag::RULE, decision.refuser().map(|rule| &*rule.id));
             0
         }
+    }
+}
+
+/// Writes the shadow rules and candidates that would have refused.
+#[cold]
+fn write_shadows(out: &mut Vec<u8>, decision: &Decision) {
+    for rule_id in would_refuse_by(decision) {
+        text(out, tag::SHADOW, Some(rule_id));
     }
 }
 

@@ -5,6 +5,7 @@ use std::hash::BuildHasher as _;
 use std::ops::ControlFlow;
 
 use foldhash::quality::RandomState;
+use tollgate::rules::Identifier;
 use tollgate::{Attribute, Attributes, Timestamp};
 
 use super::client_name::ClientKey;
@@ -31,6 +32,7 @@ struct ReplayedField {
     kind: u8,
     name: String,
     value: String,
+    is_hidden: bool,
 }
 
 /// What kept requests ask for.
@@ -55,7 +57,41 @@ pub(crate) struct NamedClient {
     pub(crate) tenant: Option<String>,
 }
 
+impl ReplayedClient {
+    fn new(number: usize, run: &[u8]) -> Self {
+        let has_hidden_key =
+            RecordFields(run).any(|field| field.kind() == tag::API_KEY && field.is_hidden());
+        Self { number, fields: fields(run), has_hidden_key }
+    }
+}
+
+/// Shows one request that was kept apart from the others.
+pub(super) fn replay_one<R>(
+    at: Timestamp,
+    client: &[u8],
+    place: &[u8],
+    visit: impl FnOnce(&ReplayedRequest<'_>) -> R,
+) -> R {
+    let client = ReplayedClient::new(0, client);
+    let place = ReplayedPlace { fields: fields(place) };
+    visit(&ReplayedRequest { at, client: &client, place: &place, cost: 1 })
+}
+
 impl ReplayedRequest<'_> {
+    /// The digest in place of the value of an identifier, if that is hidden.
+    pub(super) fn hidden(&self, identifier: &Identifier) -> Option<&str> {
+        let (kind, name) = match identifier {
+            Identifier::ApiKey => (tag::API_KEY, ""),
+            Identifier::Header(name) => (tag::HEADER, &**name),
+            Identifier::Claim(name) => (tag::CLAIM, &**name),
+            Identifier::Attribute(name) => (tag::CUSTOM, &**name),
+            _ => return None,
+        };
+        let fields = self.client.fields.iter();
+        let mut found = fields.filter(|it| it.is_hidden && it.kind == kind && it.name == name);
+        found.next().map(|field| field.value.as_str())
+    }
+
     /// The rule of a check by rule.
     pub(crate) fn asked_rule(&self) -> Option<&str> {
         find(&self.place.fields, tag::ASKED_RULE, "")
@@ -104,6 +140,7 @@ fn fields(run: &[u8]) -> Vec<ReplayedField> {
             true => digest_text(it.value, WHOLE_DIGEST),
             false => it.value_text().to_owned(),
         },
+        is_hidden: it.is_hidden(),
     };
     RecordFields(run).map(field).collect()
 }
@@ -161,9 +198,7 @@ impl TrafficView {
                                 *place.insert(next)
                             }
                         };
-                        let has_hidden_key = RecordFields(run)
-                            .any(|field| field.kind() == tag::API_KEY && field.is_hidden());
-                        ReplayedClient { number, fields: fields(run), has_hidden_key }
+                        ReplayedClient::new(number, run)
                     }));
                 }
                 for run in &reader.places[places.len()..] {

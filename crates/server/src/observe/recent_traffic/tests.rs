@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use super::*;
 use tollgate::{Attribute, Attributes as _, Limiter, ManualClock, Request};
 
+use crate::observe::fleet_figures::merge_top;
 use crate::observe::recent_traffic::top::RankedBy;
 
 const POLICY: &str = "
@@ -51,6 +52,66 @@ fn a_candidate_is_named_where_it_would_refuse_and_its_rule_where_the_limit_is_ne
     };
     assert_eq!(names(&by_rule.busiest), ["api 10"]);
     assert_eq!(names(&by_rule.would_refuse), ["api~candidate 8"]);
+}
+
+/// Only the first shadow rule that would have refused used to be counted.
+#[test]
+fn every_rule_that_would_refuse_is_counted_with_its_clients() {
+    let text = "
+rules:
+  - {rule_id: api, limit: 60, window: 1h, identifier_type: user_id, candidate: {limit: 2}}
+  - {rule_id: watch, limit: 3, window: 1h, identifier_type: user_id, action: log_only}
+";
+    let clock = ManualClock::at(Timestamp::from_secs(1_000));
+    let policy = tollgate::Policy::from_text(text).expect("a policy");
+    let limiter = Limiter::builder().policy(policy).clock(clock.clone()).build();
+    let traffic = RecentTraffic::new(ByteSize::mebibytes(1));
+    for (user, times) in [("bob", 10), ("ann", 3)] {
+        for _ in 0..times {
+            record(&traffic, &limiter, &Request::new().user_id(user).path("/orders"));
+        }
+        // Another slice.
+        clock.advance(Micros::from_secs(20));
+    }
+    let figures = |by| {
+        let ask = TopAsk { window_seconds: 300, limit: 10, by, ..TopAsk::default() };
+        traffic.top(&ask, clock_now(&clock))
+    };
+    let pairs = |list: &top::RankedList| -> Vec<String> {
+        let rule = |it: &top::RankedEntry| it.rule_id.clone().unwrap_or_default();
+        list.entries.iter().map(|it| format!("{} {} {}", it.name, rule(it), it.count)).collect()
+    };
+    let by_client = figures(RankedBy::Client);
+    let expected = ["bob api~candidate 8", "bob watch 7", "ann api~candidate 1"];
+    assert_eq!(pairs(&by_client.would_refuse), expected);
+    assert_eq!(pairs(&by_client.busiest), ["bob  10", "ann  3"], "each client once");
+    let by_rule = figures(RankedBy::Rule);
+    assert_eq!(pairs(&by_rule.would_refuse), ["api~candidate  9", "watch  7"]);
+    let by_endpoint = figures(RankedBy::Endpoint);
+    assert_eq!(pairs(&by_endpoint.would_refuse), ["/orders api~candidate 9", "/orders watch 7"]);
+    // Added up over nodes, pairs stay apart.
+    let merged = merge_top(&by_client, std::slice::from_ref(&by_client), 10);
+    let expected = ["bob api~candidate 16", "bob watch 14", "ann api~candidate 2"];
+    assert_eq!(pairs(&merged.would_refuse), expected);
+}
+
+#[test]
+fn a_record_names_a_bounded_number_of_shadow_rules() {
+    let rule = |at: usize| {
+        format!(
+            "  - {{rule_id: r{at}, limit: 1, window: 1h, identifier_type: user_id, action: log_only}}\n"
+        )
+    };
+    let text = format!("rules:\n{}", (0..20).map(rule).collect::<String>());
+    let clock = ManualClock::at(Timestamp::from_secs(1_000));
+    let policy = tollgate::Policy::from_text(&text).expect("a policy");
+    let limiter = Limiter::builder().policy(policy).clock(clock.clone()).build();
+    let traffic = RecentTraffic::new(ByteSize::mebibytes(1));
+    for _ in 0..2 {
+        record(&traffic, &limiter, &Request::new().user_id("bob"));
+    }
+    let ask = TopAsk { window_seconds: 60, limit: 100, by: RankedBy::Rule, ..TopAsk::default() };
+    assert_eq!(traffic.top(&ask, clock_now(&clock)).would_refuse.entries.len(), 8);
 }
 
 #[test]

@@ -70,7 +70,8 @@ pub(crate) struct TopFigures {
     pub(crate) near_limit: RankedList,
     /// By all requests.
     pub(crate) busiest: RankedList,
-    /// By requests that passed, but that a shadow rule would have refused.
+    /// By requests that passed, but that a shadow rule or candidate would have refused: each pair of a client or an endpoint
+    /// and such a rule.
     pub(crate) would_refuse: RankedList,
 }
 
@@ -94,7 +95,7 @@ pub(crate) struct RankedEntry {
     /// The tenant of a client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tenant: Option<String>,
-    /// The rule that decided the last of these requests; of a rule, none.
+    /// The rule that decided the last of these requests, or would have refused all of them; of a rule, none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rule_id: Option<String>,
     /// How much of that rule's limit was used then, in percent: for clients near a limit.
@@ -119,15 +120,45 @@ struct Slice {
     sketches: [[Sketch; LISTS]; RankedBy::ALL.len()],
 }
 
+impl Slice {
+    /// Counts a request that a shadow rule would have refused: each pair of a name and a rule by itself, so that every rule
+    /// finds its clients.
+    fn count_shadow(
+        &mut self,
+        hasher: &RandomState,
+        client: &ClientKey<'_>,
+        shadow: &[u8],
+        endpoint: Option<&[u8]>,
+    ) {
+        let names = [Some(client.bytes()), Some(shadow), endpoint];
+        for (by, name) in names.into_iter().enumerate() {
+            let Some(name) = name else { continue };
+            let rule = Some(shadow).filter(|_| by != RankedBy::Rule as usize);
+            let is_client = by == RankedBy::Client as usize;
+            let hash = hasher.hash_one((client.tenant, name, rule));
+            let sketch = &mut self.sketches[by][RankedKind::WouldRefuse as usize];
+            sketch.count(hash, || Counted {
+                name: if is_client { client.name().into() } else { text(name) },
+                tenant: client.tenant.map(text),
+                rule: rule.map(text),
+                ..Counted::default()
+            });
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> Box<str> {
+    Box::from(str::from_utf8(bytes).unwrap_or_default())
+}
+
 impl Top {
     /// Counts a request. `lost` is how many records have been lost so far.
     pub(super) fn count(&mut self, record: &TapeRecord<'_>, client: &ClientKey<'_>, lost: u64) {
-        let (mut endpoint, mut rule, mut shadow) = (None, None, None);
+        let (mut endpoint, mut rule) = (None, None);
         for field in RecordFields(record.place) {
             match field.kind() {
                 tag::PATH => endpoint = Some(field.value),
                 tag::RULE => rule = Some(field.value),
-                tag::SHADOW => shadow = Some(field.value),
                 _ => {}
             }
         }
@@ -135,14 +166,14 @@ impl Top {
             Some(RankedKind::Busiest),
             record.is_refused().then_some(RankedKind::Refused),
             record.is_near_limit().then_some(RankedKind::NearLimit),
-            (!record.is_refused() && record.would_refuse()).then_some(RankedKind::WouldRefuse),
         ];
         let hasher = self.hasher.clone();
         let slice = self.slice(record.at, lost);
-        let text = |bytes: &[u8]| Box::from(str::from_utf8(bytes).unwrap_or_default());
+        if !record.is_refused() && record.would_refuse() {
+            let shadows = RecordFields(record.place).filter(|it| it.kind() == tag::SHADOW);
+            shadows.for_each(|it| slice.count_shadow(&hasher, client, it.value, endpoint));
+        }
         for list in lists.into_iter().flatten() {
-            let would_refuse = matches!(list, RankedKind::WouldRefuse);
-            let rule = if would_refuse { shadow.or(rule) } else { rule };
             let names = [Some(client.bytes()), rule, endpoint];
             for (by, name) in names.into_iter().enumerate() {
                 let Some(name) = name else { continue };
@@ -196,8 +227,8 @@ impl Top {
         let first = now.as_micros().saturating_sub(window) / SLICE_MICROS;
         let slices = || self.slices.iter().filter(|slice| slice.number >= first);
         let begin = slices().next().map_or(lost, |oldest| oldest.lost_before);
-        let mut merged =
-            RankingSum { may_lack: lost.saturating_sub(begin), ..RankingSum::default() };
+        let mut merged = RankingSum::new(matches!(kind, RankedKind::WouldRefuse));
+        merged.may_lack = lost.saturating_sub(begin);
         let is_wanted =
             |it: &&Counted| ask.tenant.is_none() || it.tenant.as_deref() == ask.tenant.as_deref();
         for slice in slices() {
@@ -222,16 +253,23 @@ impl Top {
     }
 }
 
-/// Adds rankings up, of slices or of nodes. What was added last tells the rule.
+/// Adds rankings up, of slices or of nodes.
 #[derive(Debug, Default)]
 pub(crate) struct RankingSum {
-    sums: HashMap<(Option<String>, String), RankedEntry>,
+    sums: HashMap<(Option<String>, String, Option<String>), RankedEntry>,
+    /// Whether each pair of a name and a rule is counted by itself; else what was added last tells the rule.
+    is_by_pair: bool,
     pub(crate) may_lack: u64,
 }
 
 impl RankingSum {
+    pub(crate) fn new(is_by_pair: bool) -> Self {
+        Self { is_by_pair, ..Self::default() }
+    }
+
     pub(crate) fn add(&mut self, entry: RankedEntry) {
-        let key = (entry.tenant.clone(), entry.name.clone());
+        let rule = entry.rule_id.clone().filter(|_| self.is_by_pair);
+        let key = (entry.tenant.clone(), entry.name.clone(), rule);
         let sum = self.sums.entry(key).or_default();
         let count = sum.count + entry.count;
         *sum = RankedEntry { count, ..entry };
@@ -241,7 +279,7 @@ impl RankingSum {
     pub(crate) fn finish(self, limit: usize) -> RankedList {
         let mut entries: Vec<RankedEntry> = self.sums.into_values().collect();
         entries.sort_unstable_by(|it, other| {
-            let names = |it: &RankedEntry| (it.name.clone(), it.tenant.clone());
+            let names = |it: &RankedEntry| (it.name.clone(), it.tenant.clone(), it.rule_id.clone());
             other.count.cmp(&it.count).then_with(|| names(it).cmp(&names(other)))
         });
         let next = entries.get(limit).map_or(0, |next| next.count);

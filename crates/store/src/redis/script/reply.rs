@@ -1,10 +1,10 @@
 //! The reply of the script, as it is documented in settle/call.lua.
 
-use tollgate_core::{Algorithm, ChargeResult, LogDigest, Mode, Timestamp};
+use tollgate_core::{Algorithm, ChargeResult, LogDigest, Micros, Mode, Report, Timestamp};
 
 use super::encode::EncodedCall;
 use super::plan::Plan;
-use crate::redis::record::Record;
+use crate::redis::record::{HeldUnits, Record};
 use crate::remote::{OpResult, OwnedCharge, OwnedOp};
 use crate::{OpOutcome, Settlement, StoreError, StoreErrorKind};
 
@@ -123,10 +123,12 @@ fn read_settlement(
             Some(_) => return Err(corrupt()),
         };
         let record = records.get(usize::from(planned.record) - 1).copied().unwrap_or_default();
-        let state = Record::read(record).and_then(|record| record.entry(planned.tag));
+        let entry = Record::read(record).and_then(|record| record.entry(planned.tag));
+        let held = entry.and_then(|entry| entry.held());
+        let is_log = figures.is_some();
         let (admitted, written) = (flag & 1 != 0, flag & 2 != 0);
         let OwnedCharge { limit, cost, mode, .. } = charge;
-        let report = match figures {
+        let mut report = match figures {
             Some(figures) if limit.limit() > 0 => match read_figures(figures) {
                 Ok(digest) => limit.report_log(&digest, now, *cost, admitted),
                 Err(error) => {
@@ -135,10 +137,19 @@ fn read_settlement(
                 }
             },
             _ => {
-                let state = state.and_then(|entry| entry.state());
-                limit.report(state.as_ref(), now, *cost, admitted)
+                let state = entry.and_then(|entry| entry.state());
+                // The figures of logs are counted beside held units already.
+                let beside = held.filter(|_| !admitted && !is_log).map_or(0, |held| held.units);
+                limit.report(state.as_ref(), now, cost.saturating_add(beside), admitted)
             }
         };
+        if let Some(held) = held {
+            settlement.has_held_units = true;
+            count_held(&mut report, held, now, admitted);
+            if !admitted && !limit.fits(None, now, *cost) {
+                report.retry_after = None;
+            }
+        }
         settlement.passed &= admitted || *mode != Mode::Enforce;
         if let Some(result) = settlement.results.get_mut(planned.place) {
             *result = ChargeResult { admitted, written, report };
@@ -149,6 +160,20 @@ fn read_settlement(
         (None, Some((_, note))) => Ok(OpOutcome::Replayed { settlement, note }),
         (None, None) => Ok(OpOutcome::Settled(settlement)),
     })
+}
+
+/// Counts held units as used: none of them is left. A wait ends when fewer units are used, or when units stop being
+/// held.
+fn count_held(report: &mut Report, held: HeldUnits, now: Timestamp, admitted: bool) {
+    let earlier = |wait: Option<Micros>| {
+        let released = held.next_expiry.since(now).max(Micros::new(1));
+        Some(wait.filter(|wait| *wait > Micros::ZERO).map_or(released, |wait| wait.min(released)))
+    };
+    report.remaining = report.remaining.saturating_sub(held.units);
+    report.next_after = earlier(report.next_after);
+    if !admitted {
+        report.retry_after = earlier(report.retry_after);
+    }
 }
 
 /// The figures of a log.
@@ -182,6 +207,9 @@ pub(in crate::redis) fn failed(why: &str) -> StoreError {
     let is_away = ["READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "NOREPLICAS"];
     let kind = if is_away.into_iter().any(is) {
         StoreErrorKind::Unavailable
+    } else if is("LATER") {
+        // The server works, and so do other records.
+        StoreErrorKind::Corrupt
     } else {
         StoreErrorKind::Refused
     };

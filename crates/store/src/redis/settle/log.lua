@@ -218,7 +218,7 @@ local function log_kernel(now)
   -- When the entry expires that has to, before at most `target` units are in use; nil if there is none.
   local function leaves(c, target)
     local used, place = c.used, c.first
-    while used > target do
+    while target >= 0 and used > target do
       local entries = call('LRANGE', c.key, place, place + CHUNK - 1)
       for i = 1, #entries do
         local at, units = entry(entries[i])
@@ -245,11 +245,12 @@ local function log_kernel(now)
     local capacity = l.most / 2
     local soonest, retry, newest
     if c.used > 0 then
-      soonest = leaves(c, (c.used < capacity and c.used or capacity) - 1)
+      local free = capacity - c.held
+      soonest = leaves(c, (c.used < free and c.used or free) - 1)
       newest = entry(call('LINDEX', c.key, -1))
     end
     if not c.fits and c.cost <= l.room then
-      retry = leaves(c, l.room - c.cost)
+      retry = leaves(c, l.room - c.cost - c.held)
     end
     return struct.pack('<I7I7I7I7', c.used, soonest and soonest + 1 or 0, retry and retry + 1 or 0,
       newest and newest + 1 or 0)

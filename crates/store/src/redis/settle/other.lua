@@ -10,7 +10,7 @@ local function make_other(now, is_dated, extra, texts, keep)
   local MAX_MARK, MAX_ONCE = 128, 262144
   local second = (now - now % 1000000) / 1000000
   local expired = is_dated == 1 and -1 or second
-  local record = record_format()
+  local record, once_record = record_format(), once_format()
   local amount = amounts()
   local bucket, log = bucket_kernel(now, amount), log_kernel(now)
   local fixed = window_kernel(now, amount, false)
@@ -47,6 +47,9 @@ local function make_other(now, is_dated, extra, texts, keep)
 
   local function open(r)
     if not opened[r] then
+      if texts[r] and record.is_later(texts[r]) then
+        error({ err = 'LATER a later version wrote the record, which is left as it is' })
+      end
       local entries = texts[r] and record.read(texts[r]) or {}
       for number, e in pairs(entries) do
         if e.kept <= expired then
@@ -275,17 +278,6 @@ local function make_other(now, is_dated, extra, texts, keep)
     call('UNLINK', key)
   end
 
-  -- The record of a request that is made once, in a string; nil if it is not one.
-  local function unpack_once(packed)
-    local is_read, once = pcall(cmsgpack.unpack, packed)
-    if is_read and type(once) == 'table' and type(once.body) == 'string' and type(once.note) == 'string'
-      and type(once.said) == 'table' and type(once.at) == 'string' and match(once.at, '^%d+$')
-      and tonumber(once.at) <= MAX_NUMBER then
-      return once
-    end
-    return nil
-  end
-
   -- The result of a charge as it is kept: fitted and written, then figures of a log, or kind and state.
   local function said_of(c)
     local flags = (c.fits and 1 or 0) + (c.written and 2 or 0)
@@ -322,14 +314,20 @@ local function make_other(now, is_dated, extra, texts, keep)
   -- charged but logs, and after these nothing fails.
   local function settle_once(charges, plan, key, life, body, note)
     local found = read_string(key, MAX_ONCE)
-    local once = found and unpack_once(found)
+    local once = found and once_record.unpack(found)
     if not once then
       local passed = settle(charges, plan.is_dry_run)
       figures(charges)
       if passed then
         once = { body = body, note = note, at = format('%.0f', now), said = {} }
         for i = 1, #charges do
-          once.said[KEYS[charges[i].record] .. charges[i].tag] = said_of(charges[i])
+          local c = charges[i]
+          local name = KEYS[c.record] .. c.tag
+          once.said[name] = said_of(c)
+          if c.entry and c.entry.tail ~= '' then
+            once.tails = once.tails or {}
+            once.tails[name] = c.entry.tail
+          end
         end
         call('SET', key, cmsgpack.pack(once), 'PX', format('%.0f', life))
       end
@@ -342,17 +340,21 @@ local function make_other(now, is_dated, extra, texts, keep)
     local copies = {}
     for i = 1, #charges do
       local c = charges[i]
+      local name = KEYS[c.record] .. c.tag
+      local tail = once_record.tail(once, name)
       -- A limit that did not exist then is read now.
-      if not repeat_result(c, once.said[KEYS[c.record] .. c.tag]) then
+      if not repeat_result(c, once.said[name]) then
         c.cost = 0
         settle({ c }, false)
         figures({ c })
-        c.said = c.state
+        c.said, tail = c.state, c.entry and c.entry.tail or ''
       end
       local copy = copies[c.record] or {}
       copies[c.record] = copy
       if c.said and c.limit.algorithm ~= LOG then
-        copy[#copy + 1] = { kept = 0, tag = c.tag, kind = kind_of(c, c.said), body = c.said, tail = '' }
+        copy[#copy + 1] = { kept = 0, tag = c.tag, kind = kind_of(c, c.said), body = c.said, tail = tail }
+      elseif tail ~= '' then
+        copy[#copy + 1] = { kept = 0, tag = c.tag, kind = 0, body = '', tail = tail }
       end
     end
     close()

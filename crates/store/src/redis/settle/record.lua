@@ -19,11 +19,14 @@
 --   if it has flags, 1 length and as many bytes: 1 flags; with the flag 1, 6 held units, 7 when the next of them
 --   expires. Whatever else follows is carried over unread, as are entries that a call does not charge
 --
+-- A record of another version begins with another byte, up to 15, and so does one with another kind of entry. This version
+-- leaves it as it is: it could not carry it over.
+--
 -- Heads change only when rules do: one comparison tells that a record has the entries that a request charges, and then
 -- all its numbers are read at once, and written at once.
 local function record_format()
   local byte, sub, pack, unpack_bytes = string.byte, string.sub, struct.pack, struct.unpack
-  local VERSION, LOG = '\1', 6
+  local VERSION, LOG, MAX_VERSION = '\1', 6, 15
   local FLAGGED, APART, FOLLOWED = 32, 64, 128
   -- By kind: how long a head is, and what its numbers are.
   local HEAD_BYTES = { [0] = 4, 16, 16, 16, 10, 10, 10, 17, [9] = 9, [10] = 9, [11] = 9, [12] = 7, [13] = 7 }
@@ -40,6 +43,12 @@ local function record_format()
   -- The length of a body; nil if there is no such kind.
   function format.body_bytes(kind)
     return HEAD_BYTES[kind] and HEAD_BYTES[kind] - 4 + TIME_BYTES[kind] + NUMBER_BYTES[kind]
+  end
+
+  -- Whether a later version wrote a record. Anything else that cannot be read counts as absent, and is replaced.
+  function format.is_later(text)
+    local version = byte(text)
+    return version and version > byte(VERSION) and version <= MAX_VERSION
   end
 
   -- The entries of a record, as far as their heads tell, and where these end; none if it cannot be read.

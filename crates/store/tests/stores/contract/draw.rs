@@ -23,12 +23,18 @@ pub(crate) struct Reach {
     pub(crate) latest: u64,
     /// Only counters of one subject are charged all or nothing without a trace.
     pub(crate) one_subject: bool,
+    /// The store dates requests by its own clock, which a trace cannot set: the model follows.
+    pub(crate) by_stores_clock: bool,
 }
 
 impl Reach {
     /// As far as `tollgate_core` can.
-    pub(crate) const ALL: Self =
-        Self { largest_limit: MAX_LIMIT, latest: u64::MAX, one_subject: false };
+    pub(crate) const ALL: Self = Self {
+        largest_limit: MAX_LIMIT,
+        latest: u64::MAX,
+        one_subject: false,
+        by_stores_clock: false,
+    };
 }
 
 #[derive(Clone, Debug)]
@@ -36,6 +42,7 @@ pub(crate) struct Trace {
     /// The limits a counter may meet: its usual one, the same with other figures, and one that
     /// counts in another way.
     families: Vec<[Limit; 3]>,
+    by_stores_clock: bool,
     pub(crate) hasher: Crowding,
     pub(crate) start: Timestamp,
     pub(crate) steps: Vec<Step>,
@@ -103,7 +110,12 @@ enum Units {
 
 impl Trace {
     pub(crate) fn limit(&self, item: &Item) -> &Limit {
-        &self.families[item.counter % self.families.len()][item.variant]
+        let family = &self.families[item.counter % self.families.len()];
+        let [usual, _, other] = family;
+        // What is left of a counter that has expired shows when its limit gets other figures, and by the clock of a store
+        // it is not known beforehand whether it has.
+        let shows = item.variant == 1 || other.algorithm() == usual.algorithm();
+        if self.by_stores_clock && shows { usual } else { &family[item.variant] }
     }
 
     pub(crate) fn units(&self, item: &Item) -> u64 {
@@ -162,9 +174,15 @@ impl Hasher for CrowdedHasher {
 
 /// So many cases times `TOLLGATE_PROPTEST_CASES`.
 pub(crate) fn config(cases: u32) -> Config {
-    let factor = std::env::var("TOLLGATE_PROPTEST_CASES").ok();
-    let factor = factor.map_or(1, |factor| factor.parse().expect("a whole number"));
-    Config { cases: cases * factor, failure_persistence: None, ..Config::default() }
+    let factor = number_in("TOLLGATE_PROPTEST_CASES").unwrap_or(1);
+    let cases = u32::try_from(u64::from(cases) * factor).expect("fewer cases");
+    Config { cases, failure_persistence: None, ..Config::default() }
+}
+
+/// The number in a variable, if there is one.
+pub(crate) fn number_in(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}: {text} is not a whole number")))
 }
 
 pub(crate) fn traces(reach: Reach) -> impl Strategy<Value = Trace> {
@@ -176,9 +194,10 @@ pub(crate) fn traces(reach: Reach) -> impl Strategy<Value = Trace> {
         1 => latest - 100_000_000_000..=latest,
     ];
     (vec(family(reach), 1..=6), crowding, start, vec(step(), 1..60)).prop_map(
-        |(families, hasher, start, steps)| {
+        move |(families, hasher, start, steps)| {
             let start = Timestamp::from_micros(start);
-            Trace { families, hasher, start, steps }
+            let by_stores_clock = reach.by_stores_clock;
+            Trace { families, by_stores_clock, hasher, start, steps }
         },
     )
 }

@@ -9,25 +9,28 @@ use std::future::{Future, ready};
 
 use draw::Reach;
 use suite::check_store;
-use tollgate_core::{Charge, ChargeResult, Mode, Timestamp};
+use tollgate_core::{Charge, ChargeResult, Key, Mode, Timestamp};
 use tollgate_store::{MemoryStore, Op, OpOutcome, Outcomes, SettleRequest, Settlement, Store};
 
 const CASES: u32 = 400;
 
 #[test]
 fn memory() {
-    check_store(CASES, Reach::ALL, || MemoryStore::with_bytes(0), MemoryStore::state_text);
+    let make = || MemoryStore::with_bytes(0);
+    check_store("memory", CASES, Reach::ALL, make, MemoryStore::state_text);
 }
 
 #[test]
 fn memory_in_many_pages() {
-    check_store(CASES, Reach::ALL, || MemoryStore::with_bytes(8 << 20), MemoryStore::state_text);
+    let make = || MemoryStore::with_bytes(8 << 20);
+    check_store("memory in many pages", CASES, Reach::ALL, make, MemoryStore::state_text);
 }
 
 #[test]
 fn memory_side_by_side() {
     let make = || SideBySide(MemoryStore::with_bytes(0));
-    check_store(CASES, Reach::ALL, make, |store, key| store.0.state_text(key));
+    let text = |store: &SideBySide, key: &Key<'_>| store.0.state_text(key);
+    check_store("memory, side by side", CASES, Reach::ALL, make, text);
 }
 
 /// The charge of a request that has no other.

@@ -1,5 +1,6 @@
 //! The suite itself: a store and the model run the same trace, side by side.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
@@ -8,26 +9,44 @@ use std::task::{Context, Poll, Wake};
 use std::thread::{self, Thread};
 
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestCaseResult, TestError, TestRunner};
-use tollgate_core::{Charge, Key, Mode, Timestamp};
+use proptest::test_runner::{Config, TestCaseError, TestCaseResult, TestError, TestRunner};
+use tollgate_core::{Algorithm, Charge, Key, MIN_WINDOW, Mode, Quota, Timestamp};
 use tollgate_store::{Op, OpOutcome, Refund, SettleRequest, Settlement, Store, StoreError};
+use tollgate_testbed::Stopwatch;
 
-use crate::contract::draw::{Action, COUNTERS, Clock, Item, Reach, Trace, config, traces};
+use crate::contract::draw::{
+    Action, COUNTERS, Clock, Item, Reach, Trace, config, number_in, traces,
+};
 use crate::contract::model::Model;
 
-/// Runs so many random traces through stores made by `make`, whose states `text` can read.
+/// Runs so many random traces through stores made by `make`, whose states `text` can read; in a campaign, so many times
+/// that number that at least `TOLLGATE_TRACE_STEPS` steps are run. `name` is the store, in what is printed.
 pub(crate) fn check_store<S: Store>(
+    name: &str,
     cases: u32,
     reach: Reach,
     make: impl Fn() -> S,
     text: impl Fn(&S, &Key<'_>) -> Option<String>,
 ) {
-    match differ(config(cases), reach, make, text) {
-        Ok(()) => {}
-        Err(TestError::Fail(reason, trace)) => panic!("{reason}\non {trace:?}"),
-        Err(aborted) => panic!("{aborted}"),
+    let (began, steps, wanted) = (Stopwatch::start(), Cell::new(0), number_in(TRACE_STEPS));
+    let mut traces = 0;
+    loop {
+        let config = config(cases);
+        traces += u64::from(config.cases);
+        match run_all(config, reach, &make, &text, &steps) {
+            Ok(()) => {}
+            Err(TestError::Fail(reason, trace)) => panic!("{reason}\non {trace:?}"),
+            Err(aborted) => panic!("{aborted}"),
+        }
+        if steps.get() >= wanted.unwrap_or_default() {
+            break;
+        }
     }
+    println!("{name}: {} steps of {traces} traces in {:.0?}", steps.get(), began.elapsed());
 }
+
+/// How many steps a campaign runs at least, through each store.
+const TRACE_STEPS: &str = "TOLLGATE_TRACE_STEPS";
 
 /// The rules of a client, each with its group. Another's rule may have the same id.
 const RULES: [(&str, u64); 4] = [("first", 0), ("second", 0), ("third", 0), ("first", 1 << 63 | 7)];
@@ -39,9 +58,20 @@ pub(crate) fn differ<S: Store>(
     make: impl Fn() -> S,
     text: impl Fn(&S, &Key<'_>) -> Option<String>,
 ) -> Result<(), TestError<Trace>> {
+    run_all(config, reach, &make, &text, &Cell::new(0))
+}
+
+/// Runs traces, and counts the steps that were made and compared.
+fn run_all<S: Store>(
+    config: Config,
+    reach: Reach,
+    make: &impl Fn() -> S,
+    text: &impl Fn(&S, &Key<'_>) -> Option<String>,
+    steps: &Cell<u64>,
+) -> Result<(), TestError<Trace>> {
     TestRunner::new(config).run(&traces(reach), |trace| {
-        let mut run = Run { store: make(), model: Model::default(), trace: &trace };
-        run.trace(reach.one_subject, &text)
+        let (store, model) = (make(), Model::default());
+        Run { store, model, trace: &trace, reach, steps }.trace(text)
     })
 }
 
@@ -49,38 +79,48 @@ struct Run<'a, S> {
     store: S,
     model: Model,
     trace: &'a Trace,
+    reach: Reach,
+    steps: &'a Cell<u64>,
 }
 
 impl<S: Store> Run<'_, S> {
-    fn trace(
-        &mut self,
-        one_subject: bool,
-        text: impl Fn(&S, &Key<'_>) -> Option<String>,
-    ) -> TestCaseResult {
+    fn trace(&mut self, text: &impl Fn(&S, &Key<'_>) -> Option<String>) -> TestCaseResult {
         // Four counters each are of one client, whose rules count by the same identifiers.
         let names: Vec<String> =
             (0..COUNTERS).map(|number| format!("client {}", number / RULES.len())).collect();
         let one = format!("tenant {:?}", self.trace.start);
         let keys: Vec<Key<'_>> = names
             .iter()
-            .map(|name| if one_subject { (&one, name) } else { (name, &one) })
+            .map(|name| if self.reach.one_subject { (&one, name) } else { (name, &one) })
             .zip(RULES.iter().cycle())
             .map(|((subject, rest), (rule, group))| {
                 let key = Key::new(&self.trace.hasher, rule, subject.as_bytes(), rest.as_bytes());
                 key.in_group(*group)
             })
             .collect();
-        let mut moments = vec![self.trace.start];
+        let by_stores_clock = self.reach.by_stores_clock;
+        let start = if by_stores_clock { self.stores_time(keys[0]) } else { self.trace.start };
+        let mut moments = vec![start];
         for step in &self.trace.steps {
             let before = moments[moments.len() - 1];
-            let now = match step.clock {
+            let mut now = match step.clock {
                 Clock::Forward(span) => before.plus(span),
                 Clock::Back(span) => before.minus(span),
             };
-            let is_behind = moments.iter().any(|moment| *moment > now);
-            self.forget_the_empty(&step.action, &keys, now, is_behind);
-            moments.push(now);
-            self.act(&step.action, &keys, &moments)?;
+            if by_stores_clock {
+                // What a refund does to a window depends on when it is made, which is not in the reply.
+                if let Action::Refund(_) = step.action {
+                    continue;
+                }
+                now = self.act(&step.action, &keys, &moments)?.unwrap_or(before);
+                moments.push(now);
+            } else {
+                let is_behind = moments.iter().any(|moment| *moment > now);
+                self.forget_the_empty(&step.action, &keys, now, is_behind);
+                moments.push(now);
+                self.act(&step.action, &keys, &moments)?;
+            }
+            self.steps.set(self.steps.get() + 1);
             let touched: BTreeSet<usize> = step.action.counters().collect();
             for (number, key) in keys.iter().enumerate() {
                 // A store across a network is only asked about what may have changed.
@@ -96,6 +136,14 @@ impl<S: Store> Run<'_, S> {
             }
         }
         Ok(())
+    }
+
+    /// The time by the clock of the store.
+    fn stores_time(&self, key: Key<'_>) -> Timestamp {
+        let limit = Quota::new(Algorithm::Gcra, 1, MIN_WINDOW).compile().expect("a valid quota");
+        let look = Charge { key, limit: &limit, cost: 0, mode: Mode::Enforce };
+        let settled = block_on(self.store.settle(&[look], self.trace.start));
+        settled.expect("a store that answers").now
     }
 
     /// Whether a counter that has expired is still there is up to the store. Mostly it makes no
@@ -119,13 +167,21 @@ impl<S: Store> Run<'_, S> {
         }
     }
 
-    fn act(&mut self, action: &Action, keys: &[Key<'_>], moments: &[Timestamp]) -> TestCaseResult {
+    /// Does the same to the store and to the model. Returns the last time that the store dated a settlement by, if it
+    /// uses its own clock.
+    fn act(
+        &mut self,
+        action: &Action,
+        keys: &[Key<'_>],
+        moments: &[Timestamp],
+    ) -> Result<Option<Timestamp>, TestCaseError> {
         let now = moments[moments.len() - 1];
+        let mut dated = None;
         match action {
             Action::Settle(items) => {
                 let request = Request::new(items, self.trace, keys);
                 let settled = block_on(self.store.settle(&request.charges, now));
-                self.compare(&request, settled, false, now)?;
+                dated = self.compare(&request, settled, false, now)?;
             }
             Action::DryRun(items) => {
                 let mut request = Request::new(items, self.trace, keys);
@@ -135,7 +191,8 @@ impl<S: Store> Run<'_, S> {
                 let (charges, is_dry_run) = (request.charges.as_slice(), true);
                 let op = Op::Settle(SettleRequest { charges, idempotency: None, is_dry_run });
                 let outcome = block_on(self.store.submit_one(op, now));
-                self.compare(&request, outcome.and_then(OpOutcome::settled), is_dry_run, now)?;
+                let settled = outcome.and_then(OpOutcome::settled);
+                dated = self.compare(&request, settled, is_dry_run, now)?;
             }
             Action::Batch(requests) => {
                 let requests: Vec<Request<'_>> =
@@ -145,7 +202,7 @@ impl<S: Store> Run<'_, S> {
                 let settled = block_on(self.store.settle_batch(&charges, now));
                 prop_assert_eq!(settled.len(), requests.len());
                 for (request, settled) in requests.iter().zip(settled) {
-                    self.compare(request, settled, false, now)?;
+                    dated = self.compare(request, settled, false, now)?.or(dated);
                 }
             }
             Action::Refund(refunds) => {
@@ -170,7 +227,7 @@ impl<S: Store> Run<'_, S> {
                 numbers.iter().for_each(|number| self.model.reset(*number));
             }
         }
-        Ok(())
+        Ok(dated)
     }
 
     fn compare(
@@ -179,13 +236,16 @@ impl<S: Store> Run<'_, S> {
         settled: Result<Settlement, StoreError>,
         is_dry_run: bool,
         now: Timestamp,
-    ) -> TestCaseResult {
+    ) -> Result<Option<Timestamp>, TestCaseError> {
         let settled = settled.expect("a store that answers");
+        // A request without charges is not sent.
+        let is_dated = self.reach.by_stores_clock && !request.charges.is_empty();
+        let now = if is_dated { settled.now } else { now };
         let (passed, results) =
             self.model.settle(&request.numbers, &request.charges, is_dry_run, now);
         prop_assert_eq!(settled.results.as_slice(), results.as_slice(), "results of {:?}", request);
         prop_assert_eq!(settled.passed, passed, "verdict on {:?}", request);
-        Ok(())
+        Ok(is_dated.then_some(now))
     }
 }
 

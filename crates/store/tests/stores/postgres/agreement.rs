@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
-use tollgate_core::Timestamp;
+use tollgate_core::{Key, Timestamp};
 use tollgate_store::postgres::PostgresStore;
 use tollgate_store::{RemoteSettings, Store as _};
 use tollgate_testbed::Postgres;
@@ -27,5 +27,6 @@ fn it_counts_as_memory_does() {
         postgres.query("TRUNCATE tollgate_counters");
         Arc::clone(&store)
     };
-    check_store(25, Reach::ALL, make, |store, key| runtime.block_on(store.state_text(key)));
+    let text = |store: &Arc<PostgresStore>, key: &Key<'_>| runtime.block_on(store.state_text(key));
+    check_store("PostgreSQL", 25, Reach::ALL, make, text);
 }

@@ -19,17 +19,17 @@ async fn probes_close_and_open_the_circuit_breaker() {
     let store = connect(&redis.url(), settings()).await;
     let status = || store.status().remove(0);
     assert!(!store.probe_idle().await);
-    assert_eq!((status().is_failing, status().calls), (false, 0));
+    assert_eq!((status().failure.is_some(), status().calls), (false, 0));
     redis.kill();
     assert!(store.probe_idle().await && store.probe_idle().await, "not open yet");
-    assert_eq!((status().is_failing, status().breaker), (true, BreakerState::Closed));
+    assert_eq!((status().failure.is_some(), status().breaker), (true, BreakerState::Closed));
     assert!(!store.probe_idle().await);
     assert_eq!((status().openings, status().breaker), (1, BreakerState::Open));
     assert!(!store.probe_idle().await);
     assert_eq!((status().openings, status().breaker), (1, BreakerState::Open));
     redis.restart();
     assert!(!store.probe_idle().await);
-    assert_eq!((status().is_failing, status().breaker), (false, BreakerState::Closed));
+    assert_eq!((status().failure.is_some(), status().breaker), (false, BreakerState::Closed));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,8 +39,11 @@ async fn a_server_with_calls_is_not_probed() {
     let ten = limit(Algorithm::Gcra, 10, LONG);
     take(&store, key("a", "x"), &ten).await.expect("a server that responds");
     redis.kill();
-    assert!(!store.probe_idle().await && !store.status()[0].is_failing, "the call was enough");
-    assert!(store.probe_idle().await && store.status()[0].is_failing);
+    assert!(
+        !store.probe_idle().await && store.status()[0].failure.is_none(),
+        "the call was enough"
+    );
+    assert!(store.probe_idle().await && store.status()[0].failure.is_some());
 }
 
 /// It takes no writes, so no request could be counted there.
@@ -50,7 +53,7 @@ async fn a_replica_fails_its_probe() {
     let store = connect(&redis.url(), settings()).await;
     assert!(!store.probe_idle().await);
     redis.command(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
-    assert!(store.probe_idle().await && store.status()[0].is_failing);
+    assert!(store.probe_idle().await && store.status()[0].failure.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,5 +66,5 @@ async fn servers_of_a_cluster_are_probed_whichever_has_the_key() {
     store.probe_idle().await;
     assert!(!store.probe_idle().await);
     assert_eq!((store.status().len(), calls()), (3, before));
-    assert!(store.status().iter().all(|status| !status.is_failing && status.failures == 0));
+    assert!(store.status().iter().all(|status| status.failure.is_none() && status.failures == 0));
 }

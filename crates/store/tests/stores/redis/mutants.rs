@@ -1,23 +1,20 @@
 //! The script, broken on purpose: whatever is wrong with it, the traces that it has to agree on find
-//! it. What they cannot see, because a trace has its own clock, is for how long keys are kept; those
-//! mutants are caught by looking at that.
+//! it. Those that only the clock of a server shows are in [`super::mutants_by_clock`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proptest::test_runner::{Config, RngSeed};
-use tollgate_core::MAX_WINDOW;
 use tollgate_testbed::Redis;
 
-use crate::redis::agreement::{SCRIPT, disagree};
-use crate::redis::draw::config;
-use crate::redis::lifetimes::lifetimes_differ;
+use crate::redis::agreement::{DOUBLE_BOUNDS, SCRIPT, disagree};
+use crate::redis::draw::{Reach, config};
 
 /// Traces that a mutant may survive; all but one are caught within a tenth of that.
 const MAX_TRACES: u32 = 1_500;
 const SEED: u64 = 4;
 
 /// What is wrong with it, what stands in the script, and what the mutant has instead.
-type Mutant = (&'static str, &'static str, &'static str);
+pub(crate) type Mutant = (&'static str, &'static str, &'static str);
 
 fn mutate((what, before, after): &Mutant) -> String {
     assert_eq!(SCRIPT.matches(before).count(), 1, "{what}: {before:?} is not there once");
@@ -274,82 +271,55 @@ const MUTANTS: &[Mutant] = &[
         "if not known",
     ),
     ("a shadow charge that does not fit refuses", "if c.mode ~= ENFORCE or numbers", "if numbers"),
+    ("a dry run charges", "plan.is_dry_run = is_dry_run == 1", "plan.is_dry_run = false"),
+    (
+        "the window of the calendar is the last that was sent",
+        "if starts and starts <= now and now < ends then",
+        "if starts and now < ends then",
+    ),
+    (
+        "the tag of a charge loses its highest byte",
+        "limits[limit], low + middle * 256 + high * 65536\n      plan[j]",
+        "limits[limit], low + middle * 256\n      plan[j]",
+    ),
+    (
+        "all charges have the first limit of a call",
+        "limits[limit], low + middle * 256 + high * 65536\n      plan[j]",
+        "limits[1], low + middle * 256 + high * 65536\n      plan[j]",
+    ),
+    ("the server's clock dates every call", "if is_dated == 0 then", "if true then"),
+    ("the last record is not read", "unpack(KEYS, 1, records))", "unpack(KEYS, 1, records - 1))"),
+    ("an emptied record stays", "written = write('UNLINK', key)", "written = 0"),
+    ("what is written is kept for a moment", "kept > second and kept - second or 1", "0.001"),
 ];
 
-/// Mutants of how long keys are kept, as above.
-const MUTANTS_OF_LIFE: &[Mutant] = &[
-    ("a log is kept for ever", "      call('PEXPIRE', c.key, format('%.0f', ms))\n", ""),
-    (
-        "a log is kept for half a window",
-        "    return c.limit.window\n",
-        "    return c.limit.window / 2\n",
-    ),
-    ("a previous window is not kept", "(kind == SLIDING and 2 or 1) * window", "window"),
-    (
-        "a window is kept for its length twice",
-        "local ends = start + (kind",
-        "local ends = now + window + (kind",
-    ),
-    (
-        "a debt is kept for a window",
-        "needed = (margin + (one * window + rest) / rate) / 1000000\n",
-        "needed = (margin + window) / 1000000\n",
-    ),
-    (
-        "a small debt is kept for its whole limit",
-        "needed = (margin + one / rate) / 1000000\n",
-        "needed = (margin + c.bound / rate) / 1000000\n",
-    ),
-    (
-        "a small debt is not kept longer when it grows",
-        "if one > (kept * 1000000 - margin) * rate then",
-        "if one > kept * 1000000 * rate then",
-    ),
-    (
-        "a window is not kept until its end",
-        "(ends - ends % 1000000) / 1000000 + 1 + extra",
-        "(ends - ends % 1000000) / 1000000 - 1",
-    ),
-    (
-        "all windows are kept for an hour more",
-        "(ends - ends % 1000000) / 1000000 + 1 + extra",
-        "(ends - ends % 1000000) / 1000000 + 3600",
-    ),
-    (
-        "a key is never kept longer",
-        "keep[r] = kept\n        end\n        replies",
-        "keep[r] = 0\n        end\n        replies",
-    ),
-];
+/// The names of mutants that pass.
+pub(crate) fn survivors(mutants: &[Mutant], passes: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let survives = |mutant: &&Mutant| passes(&mutate(mutant));
+    mutants.iter().filter(survives).map(|(what, ..)| *what).collect()
+}
 
-/// The names of mutants that no trace catches.
-fn check(mutants: &[Mutant], agrees: impl Fn(Config, &str) -> bool) {
+/// Every mutant is caught by a trace.
+pub(crate) fn check(mutants: &[Mutant], agrees: impl Fn(Config, &str) -> bool) {
     // The same traces every time; which of them shows it best does not matter.
     let config =
         Config { max_shrink_iters: 0, rng_seed: RngSeed::Fixed(SEED), ..config(MAX_TRACES) };
-    let survivors: Vec<&str> = mutants
-        .iter()
-        .filter(|mutant| agrees(config.clone(), &mutate(mutant)))
-        .map(|(what, ..)| *what)
-        .collect();
+    let survivors = survivors(mutants, |script| agrees(config.clone(), script));
     assert!(survivors.is_empty(), "not caught: {survivors:#?}");
 }
 
-#[test]
-fn a_script_that_counts_wrong_is_caught() {
+/// Every mutant is caught by a trace within this reach.
+pub(crate) fn check_traces(mutants: &[Mutant], reach: Reach) {
     let redis = Redis::start();
-    check(MUTANTS, |config, script| {
+    check(mutants, |config, script| {
         redis.command(&["FLUSHALL"]);
-        let run = || disagree(config, &redis.url(), script);
+        let run = || disagree(config, reach, &redis.url(), script);
         // An answer that cannot be read is caught as well.
         catch_unwind(AssertUnwindSafe(run)).is_ok_and(|found| found.is_ok())
     });
 }
 
 #[test]
-fn a_script_that_forgets_too_early_or_too_late_is_caught() {
-    let redis = Redis::start();
-    check(MUTANTS_OF_LIFE, |config, script| {
-        lifetimes_differ(config, &redis, MAX_WINDOW, script).is_ok()
-    });
+fn a_script_that_counts_wrong_is_caught() {
+    check_traces(MUTANTS, DOUBLE_BOUNDS);
 }

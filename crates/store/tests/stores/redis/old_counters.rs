@@ -25,7 +25,7 @@ async fn open_with(url: &str, settings: RemoteSettings) -> AnyStore {
     if let AnyStore::Redis(store) = &store {
         assert!(store.inner().found(settings.deadline).await, "servers are found");
     }
-    store.claim(None, None).await.expect("a mark");
+    store.claim(None, None, true).await.expect("a mark");
     store
 }
 
@@ -59,25 +59,33 @@ async fn left(store: &AnyStore, rule: &str, limit: &Limit, now: Timestamp) -> u6
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_earlier_versions_counted_is_carried_over() {
-    let redis = Redis::start();
+    check_carried_over(&Redis::start()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_earlier_versions_counted_in_the_oldest_server_is_carried_over() {
+    check_carried_over(&Redis::builder().oldest().start()).await;
+}
+
+async fn check_carried_over(redis: &Redis) {
     let limits = Algorithm::ALL.map(|algorithm| (algorithm, limit(algorithm, 10, LONG)));
     for (algorithm, limit) in &limits {
-        charge_as_before(&redis, algorithm.name(), limit);
+        charge_as_before(redis, algorithm.name(), limit);
     }
     let stores = [open(&redis.url()).await, open(&redis.url()).await];
     for (algorithm, limit) in &limits {
         let rule = algorithm.name();
-        assert_eq!(left(&stores[0], rule, limit, now(&redis)).await, 10 - USED - 1, "{rule}");
+        assert_eq!(left(&stores[0], rule, limit, now(redis)).await, 10 - USED - 1, "{rule}");
         // Another node does not debit it again.
-        assert_eq!(left(&stores[1], rule, limit, now(&redis)).await, 10 - USED - 2, "{rule}");
-        assert_eq!(left(&stores[0], rule, limit, now(&redis)).await, 10 - USED - 3, "{rule}");
+        assert_eq!(left(&stores[1], rule, limit, now(redis)).await, 10 - USED - 2, "{rule}");
+        assert_eq!(left(&stores[0], rule, limit, now(redis)).await, 10 - USED - 3, "{rule}");
     }
     // A counter that is reset stays reset.
     let (algorithm, limit) = &limits[0];
     let rule = algorithm.name();
-    stores[0].submit(&[Op::Reset(&[key(rule, "abc")])], now(&redis)).await;
+    stores[0].submit(&[Op::Reset(&[key(rule, "abc")])], now(redis)).await;
     let third = open(&redis.url()).await;
-    assert_eq!(left(&third, rule, limit, now(&redis)).await, 9);
+    assert_eq!(left(&third, rule, limit, now(redis)).await, 9);
     // The old counter is as it was, for nodes of earlier versions.
     let text = redis.command(&["GET", &format!("tg:{ABC}:{}", Algorithm::Gcra.name())]);
     assert!(text.text().parse::<State>().is_ok(), "{text:?}");

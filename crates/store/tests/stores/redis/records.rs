@@ -1,13 +1,15 @@
 //! All counters of a subject in one record: what a call costs, and what is carried over.
 
-use tollgate_core::{Algorithm, Charge, Micros, RuleTag};
+use tollgate_core::{Algorithm, Charge, Micros, Mode, RuleTag};
 use tollgate_store::redis::RedisStore;
-use tollgate_store::{CounterKey, FleetGate, RemoteSettings, Store as _};
+use tollgate_store::{
+    BreakerState, CounterKey, FleetGate, Refund, RemoteSettings, Store as _, StoreErrorKind,
+};
 use tollgate_testbed::{Redis, Reply};
 
 use crate::redis::stand::{
     LONG, NO_TIME, commands, connect, forget_commands, key, limit, one, patient, remaining,
-    script_calls, take,
+    script_calls, story, take,
 };
 
 const RULES: [(&str, Algorithm); 3] = [
@@ -20,14 +22,14 @@ const RULES: [(&str, Algorithm); 3] = [
 const PLENTY: u64 = 1 << 28;
 
 /// Writes a record.
-fn put(redis: &Redis, key: &str, record: &[u8]) {
+pub(crate) fn put(redis: &Redis, key: &str, record: &[u8]) {
     let escaped: String = record.iter().map(|byte| format!("\\{byte:03}")).collect();
     let script = format!("redis.call('SET', KEYS[1], '{escaped}', 'KEEPTTL')");
     redis.command(&["EVAL", &script, "1", key]);
 }
 
 /// The record of a key, and whether it has these bytes.
-fn has(redis: &Redis, key: &str, bytes: &[u8]) -> bool {
+pub(crate) fn has(redis: &Redis, key: &str, bytes: &[u8]) -> bool {
     let escaped: String = bytes.iter().map(|byte| format!("\\{byte:03}")).collect();
     let script =
         format!("return string.find(redis.call('GET', KEYS[1]), '{escaped}', 1, true) and 1 or 0");
@@ -54,6 +56,25 @@ async fn three_rules_of_a_subject_are_read_once_and_written_once() {
         let used = PLENTY - remaining(&store, key(rule, "x"), limit).await;
         // A bucket drains meanwhile.
         assert!(used == 11 || (*rule == "bucket" && used < 11), "{rule}: {used}");
+    }
+}
+
+/// With what tables of Redis add, these are at most 160 bytes for one rule, and 240 for three.
+#[tokio::test(flavor = "multi_thread")]
+async fn records_are_small() {
+    let redis = Redis::start();
+    let store = connect(&redis.url(), patient()).await;
+    for algorithm in [Algorithm::Gcra, Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {
+        let limit = limit(algorithm, 50_000, LONG);
+        for (rules, most) in [(&["a"][..], 104), (&["a", "b", "c"], 168)] {
+            let subject = format!("{algorithm} {}", rules.len());
+            let charges: Vec<Charge<'_>> =
+                rules.iter().map(|rule| one(key(rule, &subject), &limit)).collect();
+            store.settle(&charges, NO_TIME).await.expect("an answer");
+            let [record, _] = store.keys_of(&charges[0].key);
+            let bytes = redis.command(&["MEMORY", "USAGE", &record]).integer();
+            assert!(bytes <= most, "{subject}: {bytes} bytes");
+        }
     }
 }
 
@@ -102,50 +123,6 @@ async fn a_record_that_many_requests_charge_is_written_once() {
     assert_eq!(commands.get("setrange"), Some(&calls), "{commands:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn held_units_count_as_used_and_flagged_bytes_are_kept() {
-    let redis = Redis::start();
-    let store = connect(&redis.url(), patient()).await;
-    for algorithm in [Algorithm::Gcra, Algorithm::FixedWindow] {
-        let ten = limit(algorithm, 10, LONG);
-        let subject = algorithm.name();
-        take(&store, key("a", subject), &ten).await.expect("an answer");
-        let [record, _] = store.keys_of(&key("a", subject));
-        // Six units are held until long from now, beside an unknown flag, and two unknown bytes follow.
-        let tail = [16, 0x81, 6, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 0, 0xaa, 0xbb];
-        put(&redis, &record, &hold(&redis, &record, &tail));
-        take(&store, key("b", subject), &ten).await.expect("an answer");
-        assert!(has(&redis, &record, &tail), "{algorithm:?}: a charge of another rule");
-        let charge = |cost| Charge { cost, ..one(key("a", subject), &ten) };
-        let settle = |cost| {
-            let store = &store;
-            async move { store.settle(&[charge(cost)], NO_TIME).await.expect("an answer").passed }
-        };
-        assert!(!settle(4).await, "{algorithm:?}: 1 is used and 6 are held, 3 are free");
-        assert!(settle(3).await && !settle(1).await, "{algorithm:?}");
-        assert!(has(&redis, &record, &tail), "{algorithm:?}: a charge keeps what follows");
-        store.reset(&[key("a", subject)]).await.expect("an answer");
-        assert!(has(&redis, &record, &tail), "{algorithm:?}: a reset forgets nothing that is held");
-        assert!(!settle(5).await && settle(4).await, "{algorithm:?}: after a reset");
-        assert_eq!(remaining(&store, key("b", subject), &ten).await, 9, "{algorithm:?}");
-    }
-}
-
-/// The record of one rule, with a tail.
-fn hold(redis: &Redis, key: &str, tail: &[u8]) -> Vec<u8> {
-    let script = "local bytes = redis.call('GET', KEYS[1])
-        local numbers = {}
-        for place = 1, #bytes do numbers[place] = string.byte(bytes, place) end
-        return numbers";
-    let Reply::List(numbers) = redis.command(&["EVAL", script, "1", key]) else { panic!("bytes") };
-    let mut bytes: Vec<u8> =
-        numbers.iter().map(|number| u8::try_from(number.integer()).expect("a byte")).collect();
-    // Its kind is behind the version and the tag.
-    bytes[4] |= 32;
-    bytes.extend(tail);
-    bytes
-}
-
 /// Nodes with other rules find what they counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_of_rules_that_a_node_does_not_know_are_carried_over_until_they_expire() {
@@ -172,6 +149,69 @@ async fn entries_of_rules_that_a_node_does_not_know_are_carried_over_until_they_
     })
     .await;
     assert_eq!(remaining(&store, key("old", "x"), &lasting).await, 9);
+}
+
+/// Policies with such rules are refused where they are loaded; a program that does without counted both as one, and was
+/// not told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_is_not_counted_if_two_of_its_rules_have_one_counter() {
+    let redis = Redis::start();
+    let store = connect(&redis.url(), RemoteSettings { failures: 1, ..patient() }).await;
+    let ten = limit(Algorithm::Gcra, 10, LONG);
+    let names = ["rule-1223!penalty", "rule-1733!penalty"];
+    assert_eq!(RuleTag::of(names[0]), RuleTag::of(names[1]));
+    let charges = [key("other", "x"), key(names[0], "x"), key(names[1], "x")];
+    let charges = charges.map(|key| one(key, &ten));
+    let error = store.settle(&charges, NO_TIME).await.expect_err("one counter");
+    assert!(names.iter().all(|name| story(&error).contains(name)), "{}", story(&error));
+    assert_eq!(redis.command(&["DBSIZE"]), Reply::Integer(0));
+    // Of another client, and in another group, they are other counters.
+    let apart = [key(names[0], "x"), key(names[1], "y"), key(names[1], "x").in_group(7)];
+    let apart = apart.map(|key| one(key, &ten));
+    assert!(store.settle(&apart, NO_TIME).await.is_ok_and(|settled| settled.passed));
+    assert_eq!(store.status()[0].failures, 0);
+}
+
+/// A node of an earlier version wiped what a later one had counted, by its next charge.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_of_a_later_version_is_left_as_it_is() {
+    let redis = Redis::start();
+    let store = connect(&redis.url(), RemoteSettings { failures: 1, ..patient() }).await;
+    for algorithm in Algorithm::ALL {
+        redis.command(&["FLUSHALL"]);
+        let ten = limit(algorithm, 10, LONG);
+        let rule = algorithm.name();
+        let [later, other] = ["later", "other"].map(|subject| one(key(rule, subject), &ten));
+        store.settle(&[later], NO_TIME).await.expect("an answer");
+        let [record, _] = store.keys_of(&later.key);
+        // Of any length, and of that of a record of this version.
+        let same = redis.command(&["STRLEN", &record]).integer();
+        for length in [1, usize::try_from(same).expect("a length"), 200] {
+            let bytes = [vec![2], vec![7; length - 1]].concat();
+            put(&redis, &record, &bytes);
+            let debit = [Charge { mode: Mode::Debit, ..later }];
+            let look = [Charge { cost: 0, ..later }];
+            let both = [other, later];
+            let requests: [&[Charge<'_>]; 5] = [&[other], &[later], &debit, &look, &both];
+            let settled = store.settle_batch(&requests, NO_TIME).await;
+            assert!(settled[0].is_ok(), "{rule}: {settled:?}");
+            for failed in &settled[1..] {
+                let error = failed.as_ref().expect_err("a later version");
+                assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{rule}");
+                assert!(story(error).contains("a later version"), "{}", story(error));
+            }
+            let refund = Refund { key: later.key, limit: &ten, units: 1, charged_at: None };
+            store.refund(&[refund], NO_TIME).await.expect_err("a later version");
+            store.reset(&[later.key]).await.expect_err("a later version");
+            assert!(has(&redis, &record, &bytes), "{rule}: it was changed");
+            let now = redis.command(&["STRLEN", &record]).integer();
+            assert_eq!(usize::try_from(now), Ok(bytes.len()), "{rule}");
+        }
+        // Each time one unit, and none with the record that was left.
+        assert_eq!(remaining(&store, other.key, &ten).await, 7, "{rule}");
+    }
+    let status = &store.status()[0];
+    assert_eq!((status.breaker, status.openings), (BreakerState::Closed, 0));
 }
 
 /// Hashing all addresses does not tell whose a record is.

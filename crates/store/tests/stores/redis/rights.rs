@@ -64,7 +64,7 @@ async fn a_user_needs_no_more_rights_than_are_documented() {
     // The calls above were seen by the first.
     store.probe_idle().await;
     store.probe_idle().await;
-    assert!(!store.status()[0].is_failing);
+    assert!(store.status()[0].failure.is_none());
     check_refused(&url("stranger"), StoreErrorKind::Refused, "NOPERM").await;
     check_refused(&url("reader"), StoreErrorKind::Refused, "NOPERM").await;
 }

@@ -72,6 +72,13 @@ pub(crate) async fn until_it_answers(store: &RedisStore, key: Key<'_>) {
     eventually("an answer", || async { take(store, key, &plenty).await.ok() }).await;
 }
 
+/// The time by the clock of a server.
+pub(crate) fn server_time(redis: &Redis) -> Timestamp {
+    let time = redis.command(&["TIME"]);
+    let part = |place: usize| time.list()[place].text().parse::<u64>().expect("a number");
+    Timestamp::from_micros(part(0) * 1_000_000 + part(1))
+}
+
 /// How long something takes.
 pub(crate) async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
     let began = Stopwatch::start();

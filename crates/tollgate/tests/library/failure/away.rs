@@ -56,7 +56,7 @@ fn a_local_rule_counts_on_this_node_under_a_larger_limit() {
         &[
             ("0 check user_id=u cost=3", "allowed by r, 0 left, warned"),
             ("down", ""),
-            ("0 check user_id=u cost=7", "refused by r, 6 left, never, degraded"),
+            ("0 check user_id=u cost=7", "refused by r, 3 left, never, degraded"),
             ("0 check user_id=u cost=6", "allowed by r, 0 left, warned, degraded"),
             ("timeout", ""),
             ("0 check user_id=u", "refused by r, 0 left, retry in 60000 ms, warned, degraded"),

@@ -298,7 +298,7 @@ blacklist: [{identifier_type: ip, identifier: 192.0.2.1}]
     }
 }
 
-/// A node that counts locally allows more for a while, but does not report it.
+/// A node that counts locally allows more for a while, but reports what is left of the limit itself.
 #[test]
 fn no_more_is_left_than_the_limit() {
     check(
@@ -306,7 +306,7 @@ fn no_more_is_left_than_the_limit() {
         "rules: [{rule_id: r, limit: 3, window: 1m, identifier_type: user_id, algorithm: fixed_window}]",
         &["down"],
         "user_id=u",
-        &[r#"ratelimit-policy: "r";q=3;w=60"#, r#"ratelimit: "r";r=3;t=60"#],
+        &[r#"ratelimit-policy: "r";q=3;w=60"#, r#"ratelimit: "r";r=2;t=60"#],
     );
 }
 

@@ -143,3 +143,28 @@ rules:
         ],
     );
 }
+
+/// A tenant chose the id of its rule so that both had one FNV-1a hash, by which the memory store knew rules: its
+/// rule, with another algorithm, reset the counters of the operator's.
+#[test]
+fn rules_with_chosen_ids_share_no_counter() {
+    let chosen = "acme.zn066tia3ekmt9xeh12g0y01e2d4xvx3iwgc1cea";
+    let policy = format!(
+        "
+rules:
+  - {{rule_id: acme-plan, tenant: acme, limit: 1, window: 1h, identifier_type: user_id, algorithm: fixed_window, applies_to: {{endpoints: [/plan]}}}}
+  - {{rule_id: {chosen}, tenant: acme, limit: 9, window: 1h, identifier_type: user_id, algorithm: gcra, applies_to: {{endpoints: [/other]}}}}
+"
+    );
+    let refused = "refused by acme-plan, 0 left, retry in 3600000 ms, warned";
+    let other = format!("allowed by {chosen}, 8 left");
+    check(
+        &policy,
+        &[
+            ("0 check /plan tenant=acme user_id=u", "allowed by acme-plan, 0 left, warned"),
+            ("0 check /plan tenant=acme user_id=u", refused),
+            ("0 check /other tenant=acme user_id=u", &other),
+            ("0 check /plan tenant=acme user_id=u", refused),
+        ],
+    );
+}

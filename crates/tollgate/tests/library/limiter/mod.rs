@@ -8,6 +8,7 @@ mod charging;
 mod corrections;
 mod penalty;
 mod report;
+mod reused;
 mod soft;
 mod unmatched;
 

@@ -10,7 +10,9 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, Uri, header};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tollgate_catalog::{AuditFilter, AuditKind, Catalog, DecisionAction, DecisionFilter, Kind};
+use tollgate_catalog::{
+    AuditFilter, AuditKind, Catalog, ClientFilter, DecisionAction, DecisionFilter, Kind,
+};
 use utoipa::{IntoResponses, ToSchema};
 
 use crate::admin::auth::Right;
@@ -21,7 +23,7 @@ use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::paging::{Parameters, link_next};
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::observe::audit_log::log::{ChangeEntry, DecisionEntry, Log, LogQuery};
-use crate::observe::audit_log::shortened;
+use crate::observe::audit_log::{recorded, shortened};
 use crate::policy::source::PolicySource;
 
 const LINES: &str = "application/x-ndjson";
@@ -49,7 +51,7 @@ pub(crate) enum LogProblems {
     /// The query cannot be read
     #[response(status = 400, content_type = "application/problem+json")]
     Query(ProblemBody<'static>),
-    /// The rules come from a file, so there is no log
+    /// The rules come from a file, so there is no log; or no token has that id or name
     #[response(status = 404, content_type = "application/problem+json")]
     NoLog(ProblemBody<'static>),
     /// The catalog is unavailable, or too many exports are running
@@ -69,7 +71,7 @@ struct Records {
 #[utoipa::path(
     get, path = "/api/v1/audit", tag = "audit", security(("token" = [])),
     params(
-        ("actor" = Option<String>, Query, description = "Only changes by this token, or part of the program"),
+        ("actor" = Option<String>, Query, description = "Only changes by this token, by its id or its name, or part of the program"),
         ("kind" = Option<String>, Query, description = "Only changes of entries of this kind: rule, tier, client, override, whitelist, blacklist, api_key, token, ban; or `counters` for resets"),
         ("entry" = Option<String>, Query, description = "Only changes of the entry of this name"),
         ("tenant" = Option<String>, Query, description = "Only changes of entries of this tenant"),
@@ -98,15 +100,16 @@ pub(crate) async fn changes(
     if without_tokens && kind == Some(Kind::Token.into()) {
         return Err(session.lacks(Right::Admin));
     }
+    let span = query.span()?;
     let filter = AuditFilter {
         // A tenant's administrator gets the changes of that tenant only.
         tenant: session.tenant().map_or_else(|| query.owned("tenant"), |own| Ok(Some(own)))?,
-        actor: query.owned("actor")?,
+        actors: actors(&app, &session, query.one("actor")?).await?,
         kind,
         without_tokens,
         entry: query.owned("entry")?,
-        since: query.time("since")?,
-        until: query.time("until")?,
+        since: span.since,
+        until: span.until,
     };
     let wanted = LogQuery::Changes(filter, place(&query)?);
     answer(&app, session, &uri, &headers, &query, wanted).await
@@ -115,14 +118,15 @@ pub(crate) async fn changes(
 /// Lists decisions that were kept, the newest first: all refused, denied and throttled ones, and a
 /// sample of the others.
 ///
-/// They are written within seconds. Administrators of a tenant see those about its requests. With `Accept: application/x-ndjson` all of it is sent, one record a
+/// They are written within seconds. Administrators of a tenant see those about its requests, without rules of others. With `Accept: application/x-ndjson` all of it is sent, one record a
 /// line.
 #[utoipa::path(
     get, path = "/api/v1/audit/decisions", tag = "audit", security(("token" = [])),
     params(
-        ("client" = Option<String>, Query, description = "Only decisions about this client"),
-        ("rule_id" = Option<String>, Query, description = "Only decisions that this rule made"),
-        ("action" = Option<String>, Query, description = "Only those that ended like this: refused, denied, throttled, allowed, would_refuse"),
+        ("client" = Option<String>, Query, description = "Only decisions about this client, by any of its identifiers: its user, its address, its API key or the digest of that"),
+        ("client_type" = Option<String>, Query, description = "Which identifier `client` is: user_id, api_key, ip, tenant, or another that rules count by"),
+        ("rule_id" = Option<String>, Query, description = "Only decisions that this rule made, or would have made as a shadow rule or candidate"),
+        ("action" = Option<String>, Query, description = "Only those that ended like this: refused, denied (on the deny list or banned), throttled, allowed, would_refuse; several are separated by commas"),
         ("tenant" = Option<String>, Query, description = "Only decisions about requests of this tenant"),
         ("since" = Option<String>, Query, description = "Only decisions from then on, in RFC 3339"),
         ("until" = Option<String>, Query, description = "Only decisions before then, in RFC 3339"),
@@ -141,25 +145,76 @@ pub(crate) async fn decisions(
     OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let known = ["client", "rule_id", "action", "tenant", "since", "until", "limit", "before"];
+    let known = [
+        "client",
+        "client_type",
+        "rule_id",
+        "action",
+        "tenant",
+        "since",
+        "until",
+        "limit",
+        "before",
+    ];
     let query = Parameters::read(&uri, &known)?;
     let actions = DecisionAction::ALL.map(|action| (action.name(), action));
+    let span = query.span()?;
     let filter = DecisionFilter {
         decision_id: None,
-        // Names are stored shortened, so they are searched shortened.
-        client: query.owned("client")?.map(|client| shortened(&client).to_owned()),
-        rule_id: query.owned("rule_id")?,
-        action: one_of(&query, "action", &actions)?,
+        client: client(&query)?,
+        rule_id: query.owned("rule_id")?.map(|rule_id| {
+            let is_seen = app.is_rule_of(&rule_id, session.tenant().as_deref());
+            // No rule has an empty id: by a rule of others nothing is found, as by one that does not exist.
+            if is_seen { rule_id } else { String::new() }
+        }),
+        actions: any_of(&query, "action", &actions)?,
         // A tenant's administrator gets the decisions about that tenant only.
         tenant: session
             .tenant()
             .map_or_else(|| query.owned("tenant"), |own| Ok(Some(own)))?
             .map(|tenant| shortened(&tenant).to_owned()),
-        since: query.time("since")?,
-        until: query.time("until")?,
+        since: span.since,
+        until: span.until,
     };
     let wanted = LogQuery::Decisions(filter, place(&query)?);
     answer(&app, session, &uri, &headers, &query, wanted).await
+}
+
+/// The client that a query names, as it is recorded.
+fn client(query: &Parameters) -> Result<Option<ClientFilter>, Problem> {
+    let kind = query.owned("client_type")?;
+    let Some(value) = query.one("client")? else {
+        return match kind {
+            Some(_) => Err(Problem::bad_request(
+                "invalid_query",
+                "`client_type` says what `client` is: name the client, too",
+            )),
+            None => Ok(None),
+        };
+    };
+    let value = recorded(kind.as_deref(), value);
+    Ok(Some(ClientFilter { kind, value }))
+}
+
+/// The tokens or parts of the program that a filter names, by id or name; none for all.
+async fn actors(
+    app: &ServerState,
+    session: &Session,
+    named: Option<&str>,
+) -> Result<Vec<String>, Problem> {
+    let Some(named) = named else { return Ok(Vec::new()) };
+    // Administrators of a tenant do not see the names of operators.
+    if session.tenant().is_some() {
+        return Ok(vec![named.to_owned()]);
+    }
+    let found = catalog(app)?.actors(named).await.map_err(|error| refusal(&error))?;
+    if found.is_empty() {
+        let detail = format!(
+            "`actor`: no token has the id or the name `{named}`, and no part of the program of that name has changed anything"
+        );
+        return Err(Problem::not_found("unknown_actor", detail));
+    }
+    Ok(found)
 }
 
 /// A page of a log, or all of it if lines are wanted.
@@ -171,8 +226,8 @@ async fn answer(
     query: &Parameters,
     wanted: LogQuery,
 ) -> Result<Response, Problem> {
-    let is_for_tenant = session.tenant().is_some();
-    let mut log = Log { catalog: catalog(app)?, is_for_tenant, wanted };
+    let mut log =
+        Log { app: app.clone(), catalog: catalog(app)?, tenant: session.tenant(), wanted };
     let mut fields = session.fields;
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let limit = query.limit()?;
@@ -210,9 +265,18 @@ fn one_of<T: Copy>(
     name: &str,
     words: &[(&str, T)],
 ) -> Result<Option<T>, Problem> {
-    let Some(text) = query.one(name)? else { return Ok(None) };
+    query.one(name)?.map(|text| meant(name, text, words)).transpose()
+}
+
+/// A parameter with one or several of the given words, separated by commas.
+fn any_of<T: Copy>(query: &Parameters, name: &str, words: &[(&str, T)]) -> Result<Vec<T>, Problem> {
+    let texts = query.one(name)?.into_iter().flat_map(|texts| texts.split(','));
+    texts.map(|text| meant(name, text, words)).collect()
+}
+
+fn meant<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, Problem> {
     let found = words.iter().find(|(word, _)| *word == text).map(|(_, meant)| *meant);
-    found.map(Some).ok_or_else(|| {
+    found.ok_or_else(|| {
         let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         let detail = format!("`{name}` is one of {}", words.join(", "));
         Problem::bad_request("invalid_query", detail)

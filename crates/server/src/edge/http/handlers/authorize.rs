@@ -7,8 +7,8 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use tollgate::http::write_fields;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use tollgate::http::{content_fields, write_fields};
 use tollgate::identity::HttpRequest;
 use tollgate::{CheckTarget, Decision};
 
@@ -127,7 +127,7 @@ impl Shared {
             *response.body_mut() = Body::from(body);
             *response.status_mut() = status;
             let fields = response.headers_mut();
-            fields.insert(header::CONTENT_TYPE, content_type);
+            fields.extend(content_fields(content_type));
             // The body says the same, but not every proxy passes it on.
             let binding = decision.binding().map(|binding| &*binding.rule.id);
             let rule = binding.or_else(|| refuser(decision));

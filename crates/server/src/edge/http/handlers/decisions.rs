@@ -9,30 +9,37 @@ use axum::response::{IntoResponse, Response};
 use http::header;
 use tollgate::http::remaining;
 use tollgate::{ClaimedOutcome, Decision, DecisionReason, Micros, Mode, RefundClaim, decide};
-use tollgate_api::{CheckResponse, DecisionRecord, Reason, RuleResult, State};
+use tollgate_api::{CheckResponse, DecisionRecord, Reason, RecordedRequest, RuleResult, State};
 use tollgate_catalog::{DecisionAction, DecisionFilter, LoggedDecision};
 
+mod of_tenant;
+
+use super::recorded_request;
 use crate::admin::refusal;
 use crate::app::state::{ServerState, Shared};
 use crate::check::decision_id::DecisionId;
 use crate::check::journal::Missing;
 use crate::check::refund::{missing_decision, opened_id};
 use crate::check::remote_journal::RemoteDecision;
-use crate::edge::http::extract::{PathName, Session, Viewer, read_name};
+use crate::edge::http::extract::{PathName, RuleViewer, Session, read_name};
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::response::{figures_of, response, rule_results, state};
 use crate::edge::http::wire::time::{rfc_3339, rfc_3339_past};
 use crate::observe::audit_log::log::DecisionDetails;
+use crate::observe::audit_log::shortened;
 use crate::policy::source::PolicySource;
 
 const ONLY_SHADOW: &str = "only rules in shadow mode applied";
 
 /// Explains a recent decision: its reason, and the figures of every rule at that moment.
 ///
+/// A tenant-admin gets the decisions of its tenant that are in the log, with the figures of its own rules.
+///
 /// Decisions of other nodes are explained by what their id carries, or by the node that made them. If that node has no
 /// secret of the fleet, does not respond within a second or has forgotten the decision, the log of decisions has the
-/// figures of the rule that decided.
+/// figures of the rule that decided. The identifiers of the request, and what each rule counted it by, are those of the log
+/// of decisions.
 #[utoipa::path(
     get, path = "/api/v1/decisions/{decision_id}", tag = "operate",
     params(("decision_id" = String, Path, description = "The id, as in the response to the check", example = "d1f00dbee-a2a")),
@@ -49,11 +56,17 @@ const ONLY_SHADOW: &str = "only rules in shadow mode applied";
 )]
 pub(crate) async fn decision(
     extract::State(app): extract::State<ServerState>,
-    Viewer(session): Viewer,
+    RuleViewer(session): RuleViewer,
     id: PathName,
 ) -> Result<Response, Problem> {
     let text = read_name(id)?;
     let (id, sealed) = opened_id(&app, &text)?;
+    if let Some(tenant) = session.tenant() {
+        let explained = of_tenant::explain(&app, &text, id, &tenant).await?;
+        let explained = recorded_request::add(&app, &text, explained, false).await;
+        let content_type = [(header::CONTENT_TYPE, "application/json")];
+        return Ok((session.fields, content_type, explained).into_response());
+    }
     let explained =
         app.journal.with(id, |decision, is_refunded| explain(&text, decision, is_refunded));
     let claim = sealed.as_deref().and_then(RefundClaim::read);
@@ -70,13 +83,14 @@ pub(crate) async fn decision(
                 Some(RemoteDecision::GivenBack) => {
                     return Err(missing_decision(Missing::GivenBack, id));
                 }
-                other => match logged(&app, &text).await? {
+                other => match logged(&app, &text, None).await? {
                     Some(decision) => explain_logged(&decision),
                     None => return Err(not_explained(other.as_ref(), missing, id)),
                 },
             }
         }
     };
+    let explained = recorded_request::add(&app, &text, explained, true).await;
     let content_type = [(header::CONTENT_TYPE, "application/json")];
     Ok((session.fields, content_type, explained).into_response())
 }
@@ -124,6 +138,7 @@ pub(crate) fn explain(id: &str, decision: &Decision, is_refunded: bool) -> Strin
         revision: Some(decision.revision().number),
         answer: response(decision, Some(id), false),
         rules: rule_results(decision),
+        request: RecordedRequest::default(),
     };
     serde_json::to_string(&record).unwrap_or_default()
 }
@@ -131,7 +146,7 @@ pub(crate) fn explain(id: &str, decision: &Decision, is_refunded: bool) -> Strin
 /// Explains a decision that only its id is left of: another node made it, or this one has forgotten it.
 fn explain_claim(id: &str, claim: &RefundClaim<'_>) -> String {
     let charged: Vec<ClaimedOutcome<'_>> = claim.outcomes().collect();
-    let (at, verdict) = (claim.charged_at(), decide(charged.iter().map(|it| &it.outcome)));
+    let (at, verdict) = (claim.charged_at(), decide(charged.iter().map(|it| it.outcome.vote())));
     let binding = verdict.binding.and_then(|binding| charged.get(binding));
     let because = binding.map_or_else(
         || ONLY_SHADOW.to_owned(),
@@ -166,14 +181,24 @@ fn explain_claim(id: &str, claim: &RefundClaim<'_>) -> String {
         revision: Some(claim.revision()),
         answer,
         rules,
+        request: RecordedRequest::default(),
     };
     serde_json::to_string(&record).unwrap_or_default()
 }
 
-/// A decision of the log, where all nodes write theirs.
-async fn logged(app: &Shared, id: &str) -> Result<Option<LoggedDecision>, Problem> {
+/// A decision of the log, where all nodes write theirs; of one tenant, if that is given.
+pub(super) async fn logged(
+    app: &Shared,
+    id: &str,
+    tenant: Option<&str>,
+) -> Result<Option<LoggedDecision>, Problem> {
     let PolicySource::Catalog(catalog_sync) = &app.policy_source else { return Ok(None) };
-    let filter = DecisionFilter { decision_id: Some(id.to_owned()), ..DecisionFilter::default() };
+    let filter = DecisionFilter {
+        decision_id: Some(id.to_owned()),
+        // Names are stored shortened, so they are searched shortened.
+        tenant: tenant.map(|tenant| shortened(tenant).to_owned()),
+        ..DecisionFilter::default()
+    };
     let found = catalog_sync.catalog.decisions(&filter, None, 1).await;
     Ok(found.map_err(|error| refusal(&error))?.pop())
 }
@@ -181,27 +206,39 @@ async fn logged(app: &Shared, id: &str) -> Result<Option<LoggedDecision>, Proble
 /// Explains a decision by its record in the log, which has the figures of the rule that decided.
 fn explain_logged(logged: &LoggedDecision) -> String {
     let details: DecisionDetails = serde_json::from_str(&logged.body).unwrap_or_default();
+    let rule =
+        logged.rule_id.as_deref().map_or_else(|| "no rule".to_owned(), |id| format!("rule {id}"));
+    serde_json::to_string(&record_of(logged, &details, &rule)).unwrap_or_default()
+}
+
+/// What the log knows of a decision. `rule` is what the rule that decided is called.
+fn record_of<'a>(
+    logged: &'a LoggedDecision,
+    details: &'a DecisionDetails,
+    rule: &str,
+) -> DecisionRecord<'a> {
     let allowed = !matches!(logged.action, DecisionAction::Refused | DecisionAction::Denied);
-    let rule = logged.rule_id.as_deref().unwrap_or("no rule");
     let reason = details.reason.as_deref();
     let because = match (logged.action, reason) {
+        (DecisionAction::Denied | DecisionAction::Refused, Some("banned")) => {
+            format!("{rule} has banned the client")
+        }
         (DecisionAction::Denied, _) => {
             "the client is on the deny list, or lacks an identifier that a rule requires".to_owned()
         }
-        (DecisionAction::Refused, Some("banned")) => format!("rule {rule} has banned the client"),
         (DecisionAction::Refused, Some("store_unavailable")) => {
-            format!("rule {rule} refuses requests while the store is away")
+            format!("{rule} refuses requests while the store is away")
         }
-        (DecisionAction::Refused, _) => format!("rule {rule} was exceeded and binds"),
+        (DecisionAction::Refused, _) => format!("{rule} was exceeded and binds"),
         (DecisionAction::WouldRefuse, _) => {
-            format!("allowed; rule {rule} in shadow mode was exceeded")
+            format!("allowed; {rule} in shadow mode was exceeded")
         }
         (DecisionAction::Throttled | DecisionAction::Allowed, _) => {
             format!("every rule admitted it; {rule} has the least left")
         }
     };
     let id = Cow::Borrowed(logged.decision_id.as_str());
-    let record = DecisionRecord {
+    DecisionRecord {
         decision_id: id.clone(),
         at: rfc_3339_past(logged.at),
         because,
@@ -223,8 +260,8 @@ fn explain_logged(logged: &LoggedDecision) -> String {
             rules: None,
         },
         rules: Vec::new(),
-    };
-    serde_json::to_string(&record).unwrap_or_default()
+        request: RecordedRequest::default(),
+    }
 }
 
 fn because(decision: &Decision) -> String {
@@ -249,11 +286,13 @@ fn because(decision: &Decision) -> String {
             format!("rule {} refuses requests that lack its identifier", rule(*at))
         }
         DecisionReason::Banned { rule: at, until } => {
-            format!(
-                "rule {} has banned the client until {} by penalty",
-                rule(*at),
-                rfc_3339(*until)
-            )
+            let penalty = decision.policy().rules().get(*at).and_then(|it| it.penalty.as_ref());
+            let cause = penalty.map_or_else(String::new, |it| {
+                let within = it.within.as_secs_ceil();
+                format!(", which follows {} refusals within {within} s", it.after)
+            });
+            let until = rfc_3339(*until);
+            format!("rule {} has banned the client until {until} by penalty{cause}", rule(*at))
         }
         DecisionReason::StoreUnavailable { rule: at } => {
             format!("rule {} refuses requests while the store is away", rule(*at))
@@ -262,8 +301,26 @@ fn because(decision: &Decision) -> String {
             Some(binding) if decision.is_allowed() => {
                 format!("every rule admitted it; {} has the least left", binding.rule.id)
             }
-            Some(binding) => format!("rule {} was exceeded and binds", binding.rule.id),
+            Some(binding) => {
+                format!("rule {} was exceeded and binds{}", binding.rule.id, unread(decision))
+            }
             None => ONLY_SHADOW.to_owned(),
         },
+    }
+}
+
+/// Why other rules have no figures: the deny cache knew the refusal, or a rule of local consistency refused before the
+/// store was called.
+fn unread(decision: &Decision) -> String {
+    // Without the store, rules that fail open have no figures.
+    match if decision.degraded().is_some() { 0 } else { decision.unread() } {
+        0 => String::new(),
+        1 => "; another rule was not looked at, since this node knew of the refusal already"
+            .to_owned(),
+        more => {
+            format!(
+                "; {more} other rules were not looked at, since this node knew of the refusal already"
+            )
+        }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tollgate::{Micros, Timestamp};
 use utoipa::ToSchema;
 
-use crate::app::state::{ServerState, Shared};
+use crate::app::state::ServerState;
 use crate::edge::http::extract::RuleViewer;
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::paging::Parameters;
@@ -97,7 +97,7 @@ pub(crate) struct RuleHistoryAnswer {
     step_seconds: u64,
     /// Requests within the limit.
     allowed: Vec<u64>,
-    /// Requests that were refused, or whose clients the rule had banned.
+    /// Requests that were refused, also because the rule had banned their clients, or fails closed.
     refused: Vec<u64>,
     /// Requests that the rule would have refused if it were not `log_only`, or the candidate if it were in force.
     would_refuse: Vec<u64>,
@@ -184,18 +184,6 @@ pub(crate) async fn history(
         rules: rules.into_iter().map(RuleHistoryAnswer::from).collect(),
     };
     Ok((session.fields, Json(answer)).into_response())
-}
-
-impl Shared {
-    /// Whether a rule or candidate belongs to a tenant; of none, all do.
-    pub(crate) fn is_rule_of(&self, rule_id: &str, tenant: Option<&str>) -> bool {
-        let Some(tenant) = tenant else { return true };
-        let policy = self.limiter.policy();
-        policy
-            .rules()
-            .find_counter(rule_id)
-            .is_some_and(|rule| rule.tenant.as_deref() == Some(tenant))
-    }
 }
 
 /// A range as in `90s`, `5m` or `24h`.

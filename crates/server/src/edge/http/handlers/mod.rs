@@ -14,6 +14,7 @@ pub(crate) mod nodes;
 pub(crate) mod peek;
 pub(crate) mod preview;
 pub(crate) mod recommendation;
+pub(crate) mod recorded_request;
 pub(crate) mod refund;
 pub(crate) mod stats;
 pub(crate) mod status;

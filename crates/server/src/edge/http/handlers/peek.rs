@@ -6,7 +6,8 @@ use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use serde::Serialize;
 use tollgate::http::write_fields;
-use tollgate::{Explained, Peek};
+use tollgate::rules::SECRET_DIGEST;
+use tollgate::{Attribute, Attributes, Explained, Peek};
 use tollgate_api::{CheckRequest, CheckResponse};
 
 use crate::app::state::ServerState;
@@ -57,6 +58,25 @@ pub(crate) async fn peek(
     Ok((fields, content_type, answer).into_response())
 }
 
+/// A check whose API key may be its digest, as policies and lists write it. Only explanations take one for the other: they
+/// charge nothing, and let nothing pass.
+struct ByDigest<'a>(&'a CheckBody<'a>);
+
+impl Attributes for ByDigest<'_> {
+    fn get(&self, attribute: Attribute<'_>) -> Option<&str> {
+        self.0.get(attribute)
+    }
+
+    fn cost(&self) -> u64 {
+        self.0.cost()
+    }
+
+    fn api_key_digest(&self) -> Option<&str> {
+        let key = self.0.get(Attribute::ApiKey)?;
+        SECRET_DIGEST.made(key).then_some(key)
+    }
+}
+
 /// An explanation by the rules, and whether there are limits that it says nothing of.
 #[derive(Serialize)]
 struct Explanation {
@@ -93,7 +113,7 @@ pub(crate) async fn explain(
         check
             .subject(|| app.limiter.policy())
             .map_err(|problem| or_of_file(&app, check.rule_id.as_deref(), problem))?;
-        let explained = app.limiter.explain_within(&check, scope).await;
+        let explained = app.limiter.explain_within(&ByDigest(&check), scope).await;
         let has_envoy_limits = !app.envoy.source.loaded.load().config.limits().is_empty();
         Ok(Json(Explanation { explained, has_envoy_limits }).into_response())
     };

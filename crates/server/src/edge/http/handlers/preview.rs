@@ -169,10 +169,12 @@ pub(crate) async fn preview(
     let (parts, body) = request.into_parts();
     let tenant = session.tenant();
     let bound = if tenant.is_some() { app.tenant_document_bound } else { app.document_bound };
-    let body = read_json(&parts.headers, body, bound, app.request_timeout).await?;
     let caller = session.caller();
-    let reading = async move { read_change(&body) };
-    let change = app.queues.parsing.run(&caller, reading).await??;
+    // Before the body is read: a caller that sends several at once holds few in memory.
+    let ticket = app.queues.documents.enter(&caller)?;
+    let body = read_json(&parts.headers, body, bound, app.request_timeout).await?;
+    let change = ticket.run(async move { read_change(&body) }).await??;
+    drop(ticket);
     let figures = app.preview(&caller, change, tenant).await?;
     Ok((session.fields, Json(PreviewAnswer::from(figures))).into_response())
 }

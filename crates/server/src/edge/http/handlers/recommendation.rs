@@ -25,7 +25,7 @@ const MAX_ENDPOINTS: usize = 100;
 /// Proposes limits by the recent requests of this node: for each class of clients and for the busiest endpoints.
 ///
 /// Each limit is what all but a small share of requests needed, and the headroom on top. The rules are replayed on these
-/// requests, so that a preview of them shows the same figures. Nothing is charged or changed. Administrators of a tenant
+/// requests, so that a preview of them without the other rules in force shows the same figures. Nothing is charged or changed. Administrators of a tenant
 /// get rules of that tenant, by its requests.
 #[utoipa::path(
     get, path = "/api/v1/recommendation", tag = "rules", security(("token" = [])),
@@ -85,7 +85,7 @@ fn options_of(query: &Parameters, tenant: Option<String>) -> Result<RecommendOpt
 }
 
 fn response_of(recommended: LiveRecommendation) -> RecommendationResponse {
-    let LiveRecommendation { recommendation, one_in, is_cut } = recommended;
+    let LiveRecommendation { recommendation, one_in, is_cut, other_rules } = recommended;
     RecommendationResponse {
         from: rfc_3339_exact(recommendation.first),
         until: rfc_3339_exact(recommendation.last),
@@ -95,6 +95,7 @@ fn response_of(recommended: LiveRecommendation) -> RecommendationResponse {
         clients_refused: recommendation.clients_refused,
         one_in,
         cut: is_cut,
+        other_rules,
         rules: recommendation.rules,
     }
 }

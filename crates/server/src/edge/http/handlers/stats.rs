@@ -17,6 +17,7 @@ use crate::edge::http::handlers::top::scope;
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::paging::Parameters;
 use crate::edge::http::problem::{Problem, ProblemBody};
+use crate::edge::http::wire::time::rfc_3339_exact;
 use crate::observe::fleet_figures::StatsFigures;
 use crate::observe::history::RequestFigures;
 
@@ -31,8 +32,16 @@ pub(crate) struct StatsAnswer {
     scope: &'static str,
     /// How many nodes have responded.
     nodes: usize,
-    /// The nodes that did not respond.
+    /// The nodes that did not respond, or have been silent for less than ten minutes.
     silent_nodes: Vec<String>,
+    /// Since when the others cannot be reached, in RFC 3339, because the store or the catalog's database that nodes
+    /// exchange messages through is away: the figures are of this node only. Absent while they can be reached.
+    #[schema(format = DateTime)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    others_unreachable_since: Option<String>,
+    /// What the nodes decided before this time is in the figures, in RFC 3339, by the clock of this node: at most a second ago.
+    #[schema(format = DateTime)]
+    as_of: String,
     /// Requests, each counted once; absent for administrators of a tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     totals: Option<RequestTotals>,
@@ -58,7 +67,8 @@ pub(crate) struct RequestTotals {
     throttled: u64,
     /// Passed because no rule applies, or because the client is on the allow list.
     unlimited: u64,
-    /// Not checked: the request was invalid, or the store unavailable and a rule fails closed.
+    /// Not checked: the request was invalid, its caller left, or the store unavailable and a rule fails closed
+    /// (`fallback_closed` of the rule).
     error: u64,
     /// Decided without the shared store; also counted above.
     degraded: u64,
@@ -149,14 +159,24 @@ pub(crate) struct CountsAnswer {
     delayed: u64,
     /// Requests checked without the shared store.
     degraded: u64,
+    /// Of those, requests that were refused because the rule fails closed.
+    fallback_closed: u64,
 }
 
 impl From<RuleCounts> for CountsAnswer {
     fn from(counts: RuleCounts) -> Self {
         let RuleCounts {
-            admitted, refused, banned, would_refuse, warned, delayed, degraded, ..
+            admitted,
+            refused,
+            banned,
+            would_refuse,
+            warned,
+            delayed,
+            degraded,
+            fallback_closed,
+            ..
         } = counts;
-        Self { admitted, refused, banned, would_refuse, warned, delayed, degraded }
+        Self { admitted, refused, banned, would_refuse, warned, delayed, degraded, fallback_closed }
     }
 }
 
@@ -191,6 +211,8 @@ pub(crate) async fn stats(
         scope: scope_name,
         nodes: merged.nodes,
         silent_nodes: if is_for_operators { merged.silent } else { Vec::new() },
+        others_unreachable_since: merged.unreachable_since.map(rfc_3339_exact),
+        as_of: rfc_3339_exact(merged.as_of),
         totals: is_for_operators.then(|| totals.into()),
         bans: is_for_operators.then_some(bans),
         rules: RuleStats::list(rules.collect()),

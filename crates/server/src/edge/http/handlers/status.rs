@@ -116,7 +116,7 @@ pub(crate) async fn status(
         .map(|outcome| LimitAnswer {
             rule_id: outcome.rule.id.to_string(),
             limit: outcome.outcome.limit,
-            remaining: outcome.outcome.report.remaining,
+            remaining: outcome.outcome.remaining(),
             reset_at: rfc_3339(decision.now().plus(outcome.reset_after(decision.now()))),
             full_at: rfc_3339(decision.now().plus(outcome.outcome.report.reset_after)),
             window_seconds: seconds(outcome.outcome.window),

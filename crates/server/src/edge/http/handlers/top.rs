@@ -12,6 +12,7 @@ use crate::edge::http::extract::RuleViewer;
 use crate::edge::http::openapi::AdminProblems;
 use crate::edge::http::paging::Parameters;
 use crate::edge::http::problem::{Problem, ProblemBody};
+use crate::edge::http::wire::time::rfc_3339_exact;
 use crate::observe::fleet_figures::FigureScope;
 use crate::observe::recent_traffic::top::{
     MAX_WINDOW, RankedBy, RankedEntry, RankedList, TopAsk, TopFigures,
@@ -32,15 +33,24 @@ pub(crate) struct TopAnswer {
     scope: &'static str,
     /// How many nodes have responded.
     nodes: usize,
-    /// The nodes that did not respond.
+    /// The nodes that did not respond, or have been silent for less than ten minutes.
     silent_nodes: Vec<String>,
+    /// Since when the others cannot be reached, in RFC 3339, because the store or the catalog's database that nodes
+    /// exchange messages through is away: the figures are of this node only. Absent while they can be reached.
+    #[schema(format = DateTime)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    others_unreachable_since: Option<String>,
+    /// What the nodes decided before this time is in the figures, in RFC 3339, by the clock of this node: at most a second ago.
+    #[schema(format = DateTime)]
+    as_of: String,
     /// By requests that did not pass.
     refused: TopList,
     /// By requests that passed above the warning share of a limit, or after a delay.
     near_limit: TopList,
     /// By all requests.
     busiest: TopList,
-    /// By requests that passed, but that a rule with `action: log_only` would have refused.
+    /// By requests that passed, but that a rule with `action: log_only` or a candidate would have refused: each pair of a
+    /// client or an endpoint and such a rule.
     would_refuse: TopList,
 }
 
@@ -63,7 +73,7 @@ pub(crate) struct TopEntry {
     /// The tenant of a client, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     tenant: Option<String>,
-    /// The rule that decided the last of these requests.
+    /// The rule that decided the last of these requests; in `would_refuse` the one that would have refused all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule_id: Option<String>,
     /// How much of that rule's limit was used then, in percent.
@@ -87,7 +97,8 @@ impl From<RankedList> for TopList {
 /// Ranks clients, rules or endpoints by their requests of the last minutes: refused, near a limit, all, and those that a
 /// shadow rule would have refused.
 ///
-/// In a fleet, the requests of all nodes are added up. Administrators of a tenant see the requests of that tenant.
+/// In a fleet, the requests of all nodes are added up. Administrators of a tenant see the requests of that tenant, and no
+/// rules of others.
 #[utoipa::path(
     get, path = "/api/v1/top", tag = "audit", security(("token" = [])),
     params(
@@ -119,18 +130,22 @@ pub(crate) async fn top(
     let window_seconds = number(&query, "window", DEFAULT_WINDOW, MAX_WINDOW)?;
     let (scope_name, scope) = scope(&query)?;
     // A tenant's administrator gets the requests of that tenant only.
-    let tenant = session.tenant().map_or_else(|| query.owned("tenant"), |own| Ok(Some(own)))?;
+    let own = session.tenant();
+    let tenant = own.clone().map_or_else(|| query.owned("tenant"), |own| Ok(Some(own)))?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let _ticket = app.queues.figure_queries.enter(&session.caller())?;
-    let merged = app.top(scope, &TopAsk { by, window_seconds, limit, tenant }).await;
+    let ask = TopAsk { by, window_seconds, limit, tenant };
+    let merged = app.top(scope, &ask, own.as_deref()).await;
     let TopFigures { refused, near_limit, busiest, would_refuse } = merged.figures;
-    let is_for_operators = session.tenant().is_none();
+    let is_for_operators = own.is_none();
     let answer = TopAnswer {
         by: name,
         window_seconds,
         scope: scope_name,
         nodes: merged.nodes,
         silent_nodes: if is_for_operators { merged.silent } else { Vec::new() },
+        others_unreachable_since: merged.unreachable_since.map(rfc_3339_exact),
+        as_of: rfc_3339_exact(merged.as_of),
         refused: refused.into(),
         near_limit: near_limit.into(),
         busiest: busiest.into(),

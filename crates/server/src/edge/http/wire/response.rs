@@ -47,6 +47,13 @@ pub(crate) fn rule_results(decision: &Decision) -> Vec<RuleResult<'_>> {
     decision.outcomes().map(|outcome| rule_result(decision, &outcome)).collect()
 }
 
+/// The rules of a tenant that applied.
+pub(crate) fn own_results<'a>(decision: &'a Decision, tenant: &str) -> Vec<RuleResult<'a>> {
+    let is_own = |outcome: &RuleOutcome<'_>| outcome.rule.tenant.as_deref() == Some(tenant);
+    let own = decision.outcomes().filter(is_own);
+    own.map(|outcome| rule_result(decision, &outcome)).collect()
+}
+
 fn rule_result<'a>(decision: &Decision, outcome: &RuleOutcome<'a>) -> RuleResult<'a> {
     figures_of(&outcome.rule.id, decision.now(), outcome.limit(), &outcome.outcome, outcome.state)
 }

@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 use serde_json::Value as JsonValue;
-use tollgate::rules::to_yaml;
+use tollgate::rules::{PAST_TIME, format_time, parse_past_time, to_yaml};
 use tollgate_dashboard::model::{Audit, AuditFilter, AuditRow, AuditTab, Outcome, Paging, Section};
 use tollgate_dashboard::path;
 
-use super::client::DecisionsJson;
+use super::client_decisions::DecisionsJson;
 use crate::admin::auth::Right;
 use crate::edge::ui::convert::{DecisionJson, time_of};
 use crate::edge::ui::diff::diff;
@@ -45,12 +45,13 @@ pub(super) struct ChangeJson {
     pub(super) revision: u64,
     pub(super) at: String,
     pub(super) actor: String,
+    pub(super) actor_name: Option<String>,
     role: String,
     address: Option<String>,
     kind: String,
     entry: String,
     action: String,
-    was: Option<JsonValue>,
+    pub(super) was: Option<JsonValue>,
     pub(super) becomes: Option<JsonValue>,
 }
 
@@ -58,13 +59,15 @@ pub(super) struct ChangeJson {
 pub(super) async fn gather(visit: &Visit) -> Result<Audit, PageProblem> {
     visit.require(Right::RuleViewer)?;
     let text = |name: &str| visit.parameter(name).unwrap_or_default().to_owned();
+    let is_known = |words: &&str| words.split(',').all(|it| Outcome::from_word(it).is_some());
     let filter = AuditFilter {
         actor: text("actor"),
         kind: text("kind"),
         entry: text("entry"),
         client: text("client"),
+        client_type: text("client_type"),
         rule_id: text("rule_id"),
-        outcome: visit.parameter("action").and_then(Outcome::from_word),
+        action: visit.parameter("action").filter(is_known).unwrap_or_default().to_owned(),
         tenant: text("tenant"),
         since: text("since"),
         until: text("until"),
@@ -75,13 +78,28 @@ pub(super) async fn gather(visit: &Visit) -> Result<Audit, PageProblem> {
     let kinds = kinds.map(|kind| (*kind).to_owned()).collect();
     let mut audit = Audit { tab, filter, kinds, ..Audit::default() };
     let names: &[&str] = if is_of_decisions {
-        &["client", "rule_id", "action", "tenant", "since", "until"]
+        &["client", "client_type", "rule_id", "action", "tenant", "since", "until"]
     } else {
         &["actor", "kind", "entry", "tenant", "since", "until"]
     };
-    let mut query: Vec<(&str, &str)> =
+    let mut filters: Vec<(&str, &str)> =
         names.iter().filter_map(|name| Some((*name, visit.parameter(name)?))).collect();
-    let filters = query.clone();
+    // A type alone, as browsers send the fields of forms, is no filter.
+    if visit.parameter("client").is_none() {
+        filters.retain(|(name, _)| *name != "client_type");
+    }
+    let times = match times_of(visit) {
+        Ok(times) => times,
+        Err(problem) => {
+            audit.changes = Section::Failed(problem.failure());
+            audit.decisions = Section::Failed(problem.failure());
+            return Ok(audit);
+        }
+    };
+    let is_time = |name: &str| times.iter().any(|(own, _)| *own == name);
+    let mut query: Vec<(&str, &str)> =
+        filters.iter().filter(|(name, _)| !is_time(name)).copied().collect();
+    query.extend(times.iter().map(|(name, time)| (*name, time.as_str())));
     query.push(("limit", PAGE));
     query.extend(visit.parameter("before").map(|before| ("before", before)));
     let log = if is_of_decisions { "/api/v1/audit/decisions" } else { "/api/v1/audit" };
@@ -116,6 +134,18 @@ pub(super) async fn gather(visit: &Visit) -> Result<Audit, PageProblem> {
     Ok(audit)
 }
 
+/// The times of the filter as the API takes them.
+fn times_of(visit: &Visit) -> Result<Vec<(&'static str, String)>, PageProblem> {
+    let typed =
+        ["since", "until"].into_iter().filter_map(|name| Some((name, visit.parameter(name)?)));
+    typed
+        .map(|(name, text)| match parse_past_time(text, visit.now()) {
+            Some(time) => Ok((name, format_time(time))),
+            None => Err(PageProblem::invalid(format!("{name} is no time: {PAST_TIME}"))),
+        })
+        .collect()
+}
+
 fn row_of(change: ChangeJson) -> AuditRow {
     let text = |value: &Option<JsonValue>| {
         value.as_ref().and_then(|value| to_yaml(value).ok()).unwrap_or_default()
@@ -125,6 +155,7 @@ fn row_of(change: ChangeJson) -> AuditRow {
         at: time_of(&change.at).unwrap_or_default(),
         summary: summary(&change),
         diff: diff(&text(&change.was), &text(&change.becomes)),
+        actor_name: change.actor_name,
         actor: change.actor,
         role: change.role,
         address: change.address,
@@ -170,7 +201,7 @@ pub(super) fn summary(change: &ChangeJson) -> String {
         .map(|name| match (was.get(name), becomes.get(name)) {
             (Some(old), Some(new)) => format!("{name} {} → {}", shown(old), shown(new)),
             (None, Some(new)) => format!("{name} {}", shown(new)),
-            _ => format!("without {name}"),
+            _ => format!("{name} removed"),
         })
         .collect();
     let more = changed.len().saturating_sub(MAX_FIELDS);
@@ -223,7 +254,7 @@ mod tests {
         check(json!({"limit": 5}), json!({"limit": 10}), "limit 5 → 10");
         check(json!(null), json!({"limit": 10}), "created");
         check(json!({"limit": 10}), json!(null), "removed");
-        check(json!({"a": 1}), json!({"b": "x"}), "without a, b x");
+        check(json!({"a": 1}), json!({"b": "x"}), "a removed, b x");
         let (one, two) =
             (json!({"a": 1, "b": 1, "c": 1, "d": 1}), json!({"a": 2, "b": 2, "c": 2, "d": 2}));
         check(one, two, "a 1 → 2, b 1 → 2, c 1 → 2 and 1 more");

@@ -1,28 +1,20 @@
 //! One client: what applies to it, what is left, what happened.
 
-use tollgate_api::{ExplainResponse, ListName, RuleExplanation, State};
-use tollgate_dashboard::model::{
-    Client, ClientBan, ClientLimit, ClientListing, ClientTier, DecisionRow, Identifier,
-    OverrideRow, Section,
-};
+use tollgate_api::{ExplainResponse, RuleExplanation, State};
+use tollgate_dashboard::model::{Client, ClientLimit, ClientTier, Identifier, OverrideRow};
 
 use super::explained::{check_of, origin_of, quota_of};
 use super::lists::{OverrideJson, OverridesJson};
+use super::{client_decisions, client_key, client_standing};
 use crate::admin::auth::Right;
 use crate::edge::ui::convert::{DecisionJson, identifier, section, time, time_of};
 use crate::edge::ui::page_problem::PageProblem;
 use crate::edge::ui::visit::Visit;
 
-/// How many decisions of a client are listed.
-const DECISIONS: &str = "20";
+/// The identifier whose value is a secret.
+pub(super) const API_KEY: &str = "api_key";
 /// How many identifiers name a client, at most.
 const MAX_IDENTIFIERS: usize = 16;
-
-/// A page of decisions of the log.
-#[derive(Debug, serde::Deserialize)]
-pub(super) struct DecisionsJson {
-    pub(super) records: Vec<DecisionJson>,
-}
 
 /// The pairs of `type` and `value` in a query or a form, in their order.
 pub(super) fn pairs<'a>(
@@ -55,16 +47,45 @@ pub(super) async fn gather(visit: &Visit) -> Result<Client, PageProblem> {
     visit.require(Right::Viewer)?;
     let identifiers = pairs(visit.query.iter().map(|(name, value)| (&**name, &**value)))?;
     let parameter = |name| visit.parameter(name).unwrap_or_default().to_owned();
-    let (endpoint, method) = (parameter("endpoint"), parameter("method"));
+    gather_of(visit, identifiers, parameter("endpoint"), parameter("method")).await
+}
+
+/// What the page of a client shows.
+pub(super) async fn gather_of(
+    visit: &Visit,
+    mut identifiers: Vec<Identifier>,
+    endpoint: String,
+    method: String,
+) -> Result<Client, PageProblem> {
+    visit.require(Right::Viewer)?;
+    let key = client_key::of(visit, &mut identifiers);
     let explained = visit.explain(&check_of(&identifiers, &endpoint, &method)).await?;
     // A candidate is no limit of the client.
     let rules = explained.rules.iter().filter(|rule| rule.candidate_of.is_none());
     let applying = rules.clone().filter(|rule| rule.applies);
     let mut limits: Vec<ClientLimit> =
         applying.clone().filter_map(|rule| limit_of(visit, rule, &explained)).collect();
+    let decided = client_decisions::read(visit, &identifiers).await;
+    for limit in &mut limits {
+        limit.refused = client_decisions::last_refused(&decided, &limit.rule_id);
+    }
+    let refused = client_decisions::refused_limits(visit, &identifiers, &decided, &limits).await;
+    limits.extend(refused);
     limits.sort_by(|one, other| left(one).total_cmp(&left(other)));
-    let banned = rules.clone().filter(|rule| rule.banned_until.is_some());
-    let not_applying = rules.filter(|rule| !rule.applies);
+    client_decisions::put_candidates_below(&mut limits);
+    // Digests stand for keys, and counters are kept by the keys themselves.
+    for limit in &mut limits {
+        limit.is_unknown = limit.key.iter().any(|it| it.identifier_type == API_KEY)
+            && (limit.with.iter().any(client_key::is_digest)
+                || identifiers.iter().any(client_key::is_digest));
+    }
+    let not_applying = rules.clone().filter(|rule| !rule.applies);
+    let not_applying = not_applying
+        .filter(|rule| limits.iter().all(|limit| limit.rule_id != rule.rule_id))
+        .map(|it| (it.rule_id.clone(), it.because.clone()))
+        .collect();
+    let bans = client_standing::bans(visit, &identifiers, &explained);
+    let listings = client_standing::listings(visit, &identifiers, &explained).await;
     Ok(Client {
         endpoint,
         method,
@@ -73,18 +94,19 @@ pub(super) async fn gather(visit: &Visit) -> Result<Client, PageProblem> {
             origin: origin_of(&explained.tier_from),
             is_assigned: matches!(explained.tier_from, tollgate_api::TierOrigin::Directory(_)),
         }),
-        listing: explained.listed.as_ref().map(|it| ClientListing {
-            is_allowed: it.list == ListName::Allow,
-            entry: listed_by(&it.by, &identifiers),
-            reason: it.reason.clone(),
-            expires_at: it.expires_at.as_deref().and_then(time_of),
-        }),
-        bans: banned.map(|rule| ban_of(rule, &identifiers)).collect(),
+        key,
+        listings,
+        bans,
         limits,
-        not_applying: not_applying.map(|it| (it.rule_id.clone(), it.because.clone())).collect(),
-        decisions: decisions(visit, &identifiers).await,
+        degraded: explained.degraded.clone(),
+        not_applying,
+        seen_with: client_decisions::others(&identifiers, &decided),
+        decisions: section(
+            decided.map(|found| found.into_iter().map(DecisionJson::into_row).collect()),
+        ),
         overrides: section(overrides(visit, &identifiers).await),
         tiers: tiers(visit).await,
+        mistake: None,
         identifiers,
     })
 }
@@ -94,7 +116,8 @@ fn left(limit: &ClientLimit) -> f64 {
     if limit.capacity == 0 { 0.0 } else { limit.remaining as f64 / limit.capacity as f64 }
 }
 
-fn limit_of(
+/// What is left of a limit, by an explanation.
+pub(super) fn limit_of(
     visit: &Visit,
     rule: &RuleExplanation,
     explained: &ExplainResponse,
@@ -107,48 +130,15 @@ fn limit_of(
         key: rule.key.iter().map(|it| identifier(&it.identifier_type, &it.value)).collect(),
         capacity: figures.limit,
         remaining: figures.remaining,
-        resets_at: figures.next_ms.map(after),
+        resets_at: figures.window_reset_ms.map(after),
         full_at: Some(after(figures.reset_ms)),
         is_warned: figures.state != State::Normal,
         is_shadow: rule.log_only,
+        candidate_of: rule.candidate_of.clone(),
         is_override: rule.quota.override_by.is_some(),
         override_until: rule.quota.override_expires_at.as_deref().and_then(time_of),
+        ..ClientLimit::default()
     })
-}
-
-/// The entry that names a client: by some of its identifiers, or by a network.
-fn listed_by(by: &str, identifiers: &[Identifier]) -> Vec<Identifier> {
-    if by.contains('/') {
-        return vec![identifier("ip", by)];
-    }
-    let types: Vec<&str> = by.split([',', '+']).map(str::trim).collect();
-    let named = identifiers.iter().filter(|it| types.contains(&it.identifier_type.as_str()));
-    let named: Vec<Identifier> = named.cloned().collect();
-    if named.is_empty() { identifiers.to_vec() } else { named }
-}
-
-fn ban_of(rule: &RuleExplanation, identifiers: &[Identifier]) -> ClientBan {
-    // The key shows secrets cut short; the page knows them as they were typed.
-    let value = |kind: &str, shown: &str| {
-        let typed = identifiers.iter().find(|it| it.identifier_type == kind);
-        typed.map_or_else(|| shown.to_owned(), |it| it.value.clone())
-    };
-    ClientBan {
-        rule_id: rule.rule_id.clone(),
-        reason: "it kept exceeding the limit".to_owned(),
-        until: rule.banned_until.as_deref().and_then(time_of).unwrap_or_default(),
-        identifier: rule.key.iter().map(|it| value(&it.identifier_type, &it.value)).collect(),
-    }
-}
-
-/// The last decisions about a client, by the name that it has in the log.
-async fn decisions(visit: &Visit, identifiers: &[Identifier]) -> Section<Vec<DecisionRow>> {
-    let by = |kind: &str| identifiers.iter().find(|it| it.identifier_type == kind);
-    let named = ["user_id", "api_key", "ip", "tenant"].into_iter().find_map(by);
-    let Some(named) = named.or_else(|| identifiers.first()) else { return Section::default() };
-    let query = [("client", named.value.as_str()), ("limit", DECISIONS)];
-    let found = visit.read::<DecisionsJson>("/api/v1/audit/decisions", &query).await;
-    section(found.map(|page| page.records.into_iter().map(DecisionJson::into_row).collect()))
 }
 
 async fn overrides(

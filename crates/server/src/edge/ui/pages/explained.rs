@@ -64,7 +64,10 @@ pub(super) fn explanation(response: &ExplainResponse, identity: Vec<Identifier>)
             let reason = it.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             Some(format!("the client is on the {list}{reason}"))
         }
-        (None, false) => banned.map(|rule| format!("rule {} has banned the client", rule.rule_id)),
+        (None, false) if response.store_unavailable => {
+            Some("the store is away, and the rule fails closed".to_owned())
+        }
+        (None, false) => banned.map(|_| "it has banned the client".to_owned()),
         (None, true) => {
             let has_rule = response.rules.iter().any(|rule| rule.applies);
             (!has_rule).then(|| "no rule applies".to_owned())
@@ -85,6 +88,7 @@ pub(super) fn explanation(response: &ExplainResponse, identity: Vec<Identifier>)
         tier_origin: origin_of(&response.tier_from),
         listed: listed.map(|it| (it.list == ListName::Allow, it.by.clone(), it.reason.clone())),
         rules,
+        degraded: response.degraded.clone(),
         has_envoy_limits: response.has_envoy_limits,
     }
 }
@@ -108,7 +112,7 @@ fn rule_of(
     ExplainedRule {
         rule_id: rule.rule_id.clone(),
         applies: rule.applies,
-        because: rule.because.clone(),
+        because: because_of(rule),
         lacks_identifier: rule.refuses,
         banned_until: rule.banned_until.as_deref().and_then(time_of),
         is_shadow: rule.log_only,
@@ -121,6 +125,7 @@ fn rule_of(
             limit: it.limit,
             remaining: it.remaining,
             is_exceeded: it.exceeded,
+            window_reset_ms: it.window_reset_ms,
             reset_ms: it.reset_ms,
             next_ms: it.next_ms,
             state: match it.state {
@@ -130,7 +135,14 @@ fn rule_of(
             },
         }),
         binds: binding == Some(&rule.rule_id),
+        is_uncounted: false,
     }
+}
+
+/// Why a rule applies or not. A ban is a field besides.
+fn because_of(rule: &RuleExplanation) -> String {
+    let of_match = rule.because.rsplit_once("; banned until ");
+    of_match.filter(|_| rule.banned_until.is_some()).map_or(&*rule.because, |it| it.0).to_owned()
 }
 
 /// The limit that holds for a client.

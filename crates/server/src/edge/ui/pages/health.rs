@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use tollgate::Micros;
 use tollgate::rules::document::{Consistency, OnStoreFailure, RuleDocument};
 use tollgate_dashboard::model::{
-    CatalogHealth, FallbackGroup, FallbackMode, FileHealth, Health, HealthFact, Section,
+    CatalogHealth, FallbackGroup, FallbackMode, FileHealth, Health, HealthFact, HotKey, Section,
 };
 
 use super::overview::{memory_of, node_row, store_server};
 use crate::admin::auth::Right;
-use crate::edge::ui::convert::time;
+use crate::edge::ui::convert::{identifier, time};
 use crate::edge::ui::page_problem::PageProblem;
 use crate::edge::ui::visit::Visit;
 use crate::observe::metrics::MetricsSnapshot;
+use crate::observe::recent_traffic::hot::HotCounter;
 use crate::policy::load_status::LoadStatus;
 use crate::policy::source::PolicySource;
 
@@ -21,6 +22,9 @@ use crate::policy::source::PolicySource;
 const NAMED: usize = 5;
 /// How long the catalog may be silent and still counts as reachable, in seconds.
 const MAX_SILENCE: f64 = 15.0;
+
+/// How many hot counters are listed.
+const MAX_HOT: usize = 10;
 
 /// What the page shows.
 pub(super) fn gather(visit: &Visit) -> Result<Health, PageProblem> {
@@ -50,24 +54,37 @@ pub(super) fn gather(visit: &Visit) -> Result<Health, PageProblem> {
         store_latency: visit.node_figures().store_latency(),
         catalog: catalog(visit, &reading),
         files: files.into_iter().filter_map(file).collect(),
-        hot_keys: Vec::new(),
+        hot_keys: app.hot_counters().into_iter().take(MAX_HOT).map(hot_key).collect(),
         memory: memory_of(visit),
         facts: facts(&reading),
         nodes: Section::Ready(app.nodes().into_iter().map(node_row).collect()),
+        cut_off_since: app.unreachable_since().map(time),
         stores: reading.servers.into_iter().map(store_server).collect(),
     })
+}
+
+fn hot_key(counter: HotCounter) -> HotKey {
+    let identifiers = counter.identifiers.iter();
+    HotKey {
+        rule_id: counter.rule_id,
+        identifiers: identifiers.map(|(kind, value)| identifier(kind, value)).collect(),
+        name: counter.name,
+        per_second: counter.load.per_second,
+        share: counter.load.share,
+    }
 }
 
 fn catalog(visit: &Visit, reading: &MetricsSnapshot) -> Option<CatalogHealth> {
     let PolicySource::Catalog(catalog_sync) = &visit.ui.app.policy_source else { return None };
     let silence = reading.catalog_silence_seconds;
+    let error = catalog_sync.last_error().map(|error| error.to_string());
     let synced_at =
         silence.map(|seconds| time(visit.now().minus(Micros::new((seconds * 1e6) as u64))));
     Some(CatalogHealth {
         location: catalog_sync.catalog.url().to_string(),
         synced_at,
-        is_reachable: silence.is_some_and(|seconds| seconds < MAX_SILENCE),
-        error: None,
+        is_reachable: error.is_none() && silence.is_some_and(|seconds| seconds < MAX_SILENCE),
+        error,
         revision: reading.policy_revision,
         copy: (!catalog_sync.was_reached())
             .then(|| "a copy of the policy, because the catalog was away at the start".to_owned()),

@@ -1,17 +1,21 @@
 //! Who is pushing now: four top lists and the tail of decisions.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use tollgate_dashboard::model::{DecisionRow, Live, Outcome, TailFilter, TopList};
+use tollgate_dashboard::model::{
+    DecisionRow, FiguresOf, Live, Outcome, TailFilter, TopClient, TopList,
+};
 
-use super::client::DecisionsJson;
-use super::overview::top_client;
+use super::overview::{figures_of, top_client};
 use crate::admin::auth::Right;
 use crate::edge::ui::convert::DecisionJson;
 use crate::edge::ui::page_problem::PageProblem;
 use crate::edge::ui::visit::Visit;
-use crate::observe::fleet_figures::FigureScope;
+use crate::observe::audit_log::log::DecisionEntry;
+use crate::observe::audit_log::recorded;
+use crate::observe::audit_log::tail::TailAsk;
+use crate::observe::fleet_figures::{FigureScope, NodeStatus};
 use crate::observe::recent_traffic::top::{RankedBy, RankedList, TopAsk};
 
 /// The windows of the top lists, in seconds.
@@ -32,20 +36,29 @@ pub(super) async fn gather(visit: &Visit) -> Result<Live, PageProblem> {
         limit: LISTED,
         tenant: visit.principal.tenant().map(str::to_owned),
     };
-    let top = visit.ui.app.top(FigureScope::Fleet, &ask).await.figures;
+    let filter = filter_of(visit);
+    let top = visit.top(FigureScope::Fleet, &ask);
+    let (merged, (tail_of, tail)) = tokio::join!(top, tail(visit, &filter));
+    let (of, top) = (figures_of(&merged), merged.figures);
     let list = |list: RankedList| TopList {
         rows: list.entries.into_iter().map(top_client).collect(),
         may_lack: list.may_lack,
     };
-    let filter = filter_of(visit);
+    let mut near_limit = list(top.near_limit);
+    near_limit.rows.sort_by(|one, other| {
+        let used = |row: &TopClient| row.used.unwrap_or(0.0);
+        used(other).total_cmp(&used(one)).then(other.count.cmp(&one.count))
+    });
     Ok(Live {
         window_seconds: window,
         windows: WINDOWS.to_vec(),
+        of,
         refused: list(top.refused),
-        near_limit: list(top.near_limit),
+        near_limit,
         busiest: list(top.busiest),
         would_refuse: list(top.would_refuse),
-        tail: tail(visit, &filter).await,
+        tail_of,
+        tail,
         filter,
         caveat: caveat(visit),
     })
@@ -62,54 +75,78 @@ fn filter_of(visit: &Visit) -> TailFilter {
     }
 }
 
-/// The last decisions of this node that fit the filter; with a filter by client or rule also those of the log, which
+/// The last decisions of all nodes that fit the filter; with a filter by client or rule also those of the log, which
 /// goes back further.
-async fn tail(visit: &Visit, filter: &TailFilter) -> Vec<DecisionRow> {
-    let last = visit.ui.app.audit_log.tail.last(visit.principal.tenant());
-    let mut rows: Vec<DecisionRow> = last
-        .iter()
-        .filter_map(|entry| serde_json::to_value(&**entry).ok())
-        .filter_map(|entry| serde_json::from_value::<DecisionJson>(entry).ok())
-        .map(DecisionJson::into_row)
-        .filter(|row| is_wanted(row, filter))
-        .take(TAIL)
-        .collect();
+async fn tail(visit: &Visit, filter: &TailFilter) -> (FiguresOf, Vec<DecisionRow>) {
+    let ask = TailAsk {
+        client: match filter.client.as_str() {
+            "" => String::new(),
+            client => recorded(None, client),
+        },
+        rule_id: filter.rule_id.clone(),
+        endpoint: filter.endpoint.clone(),
+        action: filter.outcome.map_or("", Outcome::word).to_owned(),
+        tenant: visit.principal.tenant().map(str::to_owned),
+        limit: TAIL,
+    };
+    let merged = visit.ui.app.tail(&ask).await;
+    let of = figures_of(&merged);
+    let mut entries = merged.figures;
     let is_narrow = !filter.client.is_empty() || !filter.rule_id.is_empty();
-    if is_narrow && rows.len() < TAIL {
-        let logged = logged(visit, filter).await;
-        let known: HashSet<_> = rows.iter().map(|row| row.decision_id.clone()).collect();
-        rows.extend(logged.into_iter().filter(|row| !known.contains(&row.decision_id)));
-        rows.sort_by_key(|row| Reverse(row.at));
-        rows.truncate(TAIL);
+    if is_narrow && entries.len() < TAIL {
+        entries.extend(logged(visit, filter, &ask).await);
     }
-    rows
+    let names = node_names(visit);
+    let mut known = HashSet::new();
+    let rows = entries.iter().filter_map(|entry| {
+        let entry: DecisionJson = serde_json::from_value(serde_json::to_value(entry).ok()?).ok()?;
+        let node = names.as_ref().zip(entry.node.as_ref());
+        let node = node.map(|(names, name)| names.get(name).unwrap_or(name).clone());
+        Some(DecisionRow { node, ..entry.into_row() })
+    });
+    let mut rows: Vec<DecisionRow> =
+        rows.filter(|row| known.insert(row.decision_id.clone())).collect();
+    rows.sort_by_key(|row| Reverse(row.at));
+    rows.truncate(TAIL);
+    (of, rows)
+}
+
+/// What the nodes of decisions are called, by their names; `None` for a single node, and for viewers who see no machines.
+fn node_names(visit: &Visit) -> Option<HashMap<String, String>> {
+    let nodes = visit.ui.app.nodes();
+    if nodes.len() < 2 || !visit.may(Right::Viewer) {
+        return None;
+    }
+    let hosts: HashSet<String> = nodes.iter().map(|node| node.host.clone()).collect();
+    // Nodes of one machine differ only by their names.
+    let has_hosts = hosts.len() == nodes.len() && !hosts.contains("");
+    let name = |node: NodeStatus| {
+        let shown = if has_hosts { node.host } else { node.name.clone() };
+        (node.name, shown)
+    };
+    Some(nodes.into_iter().map(name).collect())
+}
+
+/// A page of the log of decisions.
+#[derive(serde::Deserialize)]
+struct LoggedTail {
+    records: Vec<DecisionEntry>,
 }
 
 /// The last decisions of the log that fit the filter; none without a log.
-async fn logged(visit: &Visit, filter: &TailFilter) -> Vec<DecisionRow> {
+async fn logged(visit: &Visit, filter: &TailFilter, ask: &TailAsk) -> Vec<DecisionEntry> {
     let limit = TAIL.to_string();
     let fields = [
         ("limit", limit.as_str()),
         ("client", &filter.client),
         ("rule_id", &filter.rule_id),
-        ("action", filter.outcome.map_or("", Outcome::word)),
+        ("action", &ask.action),
     ];
     let query: Vec<(&str, &str)> =
         fields.into_iter().filter(|(_, value)| !value.is_empty()).collect();
-    let found = visit.read::<DecisionsJson>("/api/v1/audit/decisions", &query).await;
+    let found = visit.read::<LoggedTail>("/api/v1/audit/decisions", &query).await;
     let records = found.map_or_else(|_| Vec::new(), |found| found.records);
-    let rows = records.into_iter().map(DecisionJson::into_row);
-    rows.filter(|row| is_wanted(row, filter)).collect()
-}
-
-/// Whether a decision fits the filter of the tail.
-fn is_wanted(row: &DecisionRow, filter: &TailFilter) -> bool {
-    let fits = |wanted: &str, has: Option<&str>| wanted.is_empty() || has == Some(wanted);
-    let path = row.endpoint.as_deref().unwrap_or_default();
-    fits(&filter.client, Some(&row.client.name))
-        && fits(&filter.rule_id, row.rule_id.as_deref())
-        && path.starts_with(&filter.endpoint)
-        && filter.outcome.is_none_or(|outcome| row.outcome == outcome)
+    records.into_iter().filter(|entry| ask.fits(entry)).collect()
 }
 
 /// What the tail does not have.

@@ -3,9 +3,13 @@
 mod audit;
 mod candidate;
 mod client;
+mod client_decisions;
 pub(super) mod client_forms;
+mod client_key;
+mod client_standing;
 mod clients;
 pub(super) mod decision;
+mod deleted_rule;
 mod explained;
 mod health;
 pub(super) mod keys;
@@ -21,6 +25,7 @@ pub(super) mod try_request;
 use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::response::Response;
+use http::StatusCode;
 use percent_encoding::percent_decode_str;
 use tollgate_dashboard::model::{Chrome, Tab};
 use tollgate_dashboard::{Page, path};
@@ -34,7 +39,11 @@ pub(super) async fn show(visit: Visit) -> Response {
     visit
         .show(|visit| async move {
             let (chrome, page) = gather(&visit).await?;
-            Ok(html(page.html(&chrome)))
+            let mut response = html(page.html(&chrome));
+            if matches!(page, Page::DeletedRule(_)) {
+                *response.status_mut() = StatusCode::NOT_FOUND;
+            }
+            Ok(response)
         })
         .await
 }
@@ -49,7 +58,7 @@ pub(super) async fn gather(visit: &Visit) -> Result<(Chrome, Page), PageProblem>
     let (tab, page) = match visit.uri.path() {
         path::OVERVIEW => (Tab::Overview, Page::Overview(overview::gather(visit).await?.into())),
         path::RULES => (Tab::Rules, Page::Rules(rules::gather(visit)?.into())),
-        path::NEW_RULE => (Tab::Rules, Page::Rule(rule::gather_new(visit).await?.into())),
+        path::NEW_RULE => (Tab::Rules, Page::Rule(Box::pin(rule::gather_new(visit)).await?.into())),
         path::CLIENTS => (Tab::Clients, Page::Clients(clients::gather(visit).await?.into())),
         path::CLIENT => (Tab::Clients, Page::Client(client::gather(visit).await?.into())),
         path::LIVE => (Tab::Live, Page::Live(live::gather(visit).await?.into())),
@@ -61,7 +70,14 @@ pub(super) async fn gather(visit: &Visit) -> Result<(Chrome, Page), PageProblem>
         path::HEALTH => (Tab::Health, Page::Health(health::gather(visit)?.into())),
         _ => {
             if let Some(rule_id) = under("/ui/rules/") {
-                (Tab::Rules, Page::Rule(rule::gather(visit, &rule_id).await?.into()))
+                let page = match Box::pin(rule::gather(visit, &rule_id)).await {
+                    Err(problem) if problem.code == "unknown_rule" => {
+                        let gone = Box::pin(deleted_rule::gather(visit, &rule_id, problem)).await?;
+                        Page::DeletedRule(gone.into())
+                    }
+                    found => Page::Rule(found?.into()),
+                };
+                (Tab::Rules, page)
             } else if let Some(id) = under(path::DECISIONS) {
                 (Tab::Live, Page::Decision(decision::gather(visit, &id).await?.into()))
             } else {
@@ -69,11 +85,7 @@ pub(super) async fn gather(visit: &Visit) -> Result<(Chrome, Page), PageProblem>
             }
         }
     };
-    let mut chrome = visit.chrome(tab);
-    if tab == Tab::Live {
-        chrome.nodes = visit.ui.app.nodes().len().max(1);
-    }
-    Ok((chrome, page))
+    Ok((visit.chrome(tab), page))
 }
 
 /// The name in a path.

@@ -3,17 +3,18 @@
 use tollgate::MemoryStore;
 use tollgate::store::{BreakerState, HistogramSnapshot, RemoteStatus};
 use tollgate_dashboard::model::{
-    Breaker, ClientRef, ErrorCount, FirstCheck, Memory, NodeRow, Overview, RuleOrder, Section,
-    StoreServer, TopClient,
+    Breaker, ClientRef, ErrorCount, FiguresOf, FirstCheck, Memory, NodeRow, NodeState, NodeStore,
+    Overview, RuleOrder, Section, StoreServer, TopClient,
 };
 
 use super::rules::{rows_of, sort};
 use crate::admin::auth::Right;
+use crate::app::readiness::NodeReadiness;
 use crate::edge::ui::convert::time;
 use crate::edge::ui::figures::rules_figures;
 use crate::edge::ui::page_problem::PageProblem;
 use crate::edge::ui::visit::Visit;
-use crate::observe::fleet_figures::{FigureScope, NodeStatus};
+use crate::observe::fleet_figures::{FigureScope, Merged, NodeStatus};
 use crate::observe::recent_traffic::top::{RankedBy, RankedEntry, TopAsk};
 
 /// How many clients and rules the page lists.
@@ -35,7 +36,7 @@ pub(super) async fn gather(visit: &Visit) -> Result<Overview, PageProblem> {
         limit: LISTED,
         tenant: visit.principal.tenant().map(str::to_owned),
     };
-    let top = app.top(FigureScope::Fleet, &ask).await;
+    let top = visit.top(FigureScope::Fleet, &ask).await;
     let figures = if visit.may(Right::Viewer) {
         visit.node_figures()
     } else {
@@ -49,6 +50,7 @@ pub(super) async fn gather(visit: &Visit) -> Result<Overview, PageProblem> {
         check_p99_ms: figures.check_p99_ms(),
         without_store: figures.without_store(),
         course: figures.course(),
+        most_refused_of: figures_of(&top),
         most_refused: top.figures.refused.entries.into_iter().map(top_client).collect(),
         top_seconds: TOP_SECONDS,
         rules: rows,
@@ -59,7 +61,12 @@ pub(super) async fn gather(visit: &Visit) -> Result<Overview, PageProblem> {
         overview.store_latency = figures.store_latency();
         overview.stores = app.limiter.store().status().into_iter().map(store_server).collect();
         overview.memory = memory_of(visit);
-        overview.nodes = Section::Ready(app.nodes().into_iter().map(node_row).collect());
+        let nodes = app.nodes();
+        let rates = nodes.iter().filter_map(|node| Some(node.state?.requests_per_second));
+        let rates: Vec<f64> = rates.collect();
+        overview.fleet_requests = (rates.len() > 1).then(|| (rates.len(), rates.iter().sum()));
+        overview.cut_off_since = app.unreachable_since().map(time);
+        overview.nodes = Section::Ready(nodes.into_iter().map(node_row).collect());
     }
     Ok(overview)
 }
@@ -80,6 +87,15 @@ pub(super) fn top_client(entry: RankedEntry) -> TopClient {
     }
 }
 
+/// Whose figures a ranking shows.
+pub(super) fn figures_of<T>(merged: &Merged<T>) -> FiguresOf {
+    FiguresOf {
+        nodes: merged.nodes,
+        silent: merged.silent.len(),
+        is_cut_off: merged.unreachable_since.is_some(),
+    }
+}
+
 /// A server that stores counters.
 pub(super) fn store_server(status: RemoteStatus) -> StoreServer {
     let quantile = |share| quantile(&status.latency, share).map(|seconds| seconds * 1e3);
@@ -87,7 +103,7 @@ pub(super) fn store_server(status: RemoteStatus) -> StoreServer {
     StoreServer {
         breaker: breaker(status.breaker),
         since: None,
-        is_failing: status.is_failing,
+        failure: status.failure.map(|kind| kind.name().to_owned()),
         openings: status.openings,
         calls: status.calls,
         failures: status.failures,
@@ -134,23 +150,35 @@ pub(super) fn memory_of(visit: &Visit) -> Memory {
 
 /// A node of the fleet.
 pub(super) fn node_row(node: NodeStatus) -> NodeRow {
-    let requests = node.requests_per_second;
-    let refused_share = if requests > 0.0 { node.refused_per_second / requests } else { 0.0 };
-    let has_open = node.store_servers_up < node.store_servers;
     NodeRow {
         name: if node.host.is_empty() { node.name } else { node.host },
         version: node.version,
         is_this: node.is_this,
         started_at: Some(time(node.started)),
         seen_at: time(node.last_seen),
-        is_ready: !node.is_draining,
+        state: node.state.map(|state| {
+            let requests = state.requests_per_second;
+            let refused = state.refused_per_second;
+            NodeState {
+                unready: match state.readiness {
+                    NodeReadiness::Ready => None,
+                    NodeReadiness::WaitingForCatalog => Some("waits for its catalog"),
+                    NodeReadiness::Draining => Some("shuts down"),
+                },
+                requests_per_second: requests,
+                refused_share: if requests > 0.0 { refused / requests } else { 0.0 },
+                store: match (state.store_servers_up, state.store_servers) {
+                    (_, 0) => NodeStore::Memory,
+                    (up, servers) if up >= servers => NodeStore::Reachable,
+                    (0, _) => NodeStore::Unreachable,
+                    (up, servers) => NodeStore::Partly { up, servers },
+                },
+            }
+        }),
         revision: node.revision,
+        rules_file: node.file_digest,
+        envoy_files: node.envoy_digest,
         revision_at: Some(time(node.revision_since)),
-        requests_per_second: requests,
-        refused_share,
-        breaker: if has_open { Breaker::Open } else { Breaker::Closed },
-        breaker_since: None,
-        memory: Memory::default(),
     }
 }
 

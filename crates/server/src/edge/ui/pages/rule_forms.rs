@@ -4,8 +4,7 @@ use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
 use axum::response::Response;
 use http::{HeaderName, HeaderValue, Method};
-use serde::Deserialize;
-use serde_json::{Value as JsonValue, json};
+use serde_json::json;
 use tollgate::rules::document::RuleDocument;
 use tollgate::rules::{Format, Source, to_yaml};
 use tollgate_dashboard::model::{
@@ -13,8 +12,9 @@ use tollgate_dashboard::model::{
 };
 use tollgate_dashboard::{Page, path};
 
-use super::rule::{RuleEdit, SavedRule, edited};
+use super::rule::{RuleEdit, SavedRule, edited, rule_at};
 use super::{local_path, path_of};
+use crate::app::offload::Offload;
 use crate::edge::ui::api::{if_absent, if_match, segment};
 use crate::edge::ui::chrome::refused as refusal;
 use crate::edge::ui::form::Form;
@@ -25,19 +25,14 @@ use crate::edge::ui::rule_form::{put_into, typed};
 use crate::edge::ui::rule_text::{CheckedRule, yaml_of};
 use crate::edge::ui::visit::{FormVisit, Visit};
 
-/// The policy at a revision, as the API shows it.
-#[derive(Debug, Deserialize)]
-struct RevisionJson {
-    rules: Vec<JsonValue>,
-}
-
 /// Previews or saves a rule.
 pub(in crate::edge::ui) async fn edit(
     rule_id: Result<Path<String>, PathRejection>,
     FormVisit { visit, form }: FormVisit,
 ) -> Response {
+    let queue = queue_of(&visit, &form);
     visit
-        .show(|visit| async move {
+        .show_by(queue, |visit| async move {
             let saved = visit.saved_rule(&path_of(rule_id)?).await?;
             Box::pin(edit_rule(&visit, &form, Some(saved))).await
         })
@@ -46,7 +41,19 @@ pub(in crate::edge::ui) async fn edit(
 
 /// Previews or saves a new rule.
 pub(in crate::edge::ui) async fn edit_new(FormVisit { visit, form }: FormVisit) -> Response {
-    visit.show(|visit| async move { Box::pin(edit_rule(&visit, &form, None)).await }).await
+    let queue = queue_of(&visit, &form);
+    let edit = |visit: Visit| async move { Box::pin(edit_rule(&visit, &form, None)).await };
+    visit.show_by(queue, edit).await
+}
+
+/// The queue of an edited rule: a preview waits for a replay.
+fn queue_of<'v>(visit: &'v Visit, form: &Form) -> &'v Offload {
+    let queues = &visit.ui.app.queues;
+    if is_preview(form) { &queues.preview_pages } else { &queues.pages }
+}
+
+fn is_preview(form: &Form) -> bool {
+    !matches!(form.text("do"), Some("save" | "overwrite" | "as_form" | "as_yaml"))
 }
 
 async fn edit_rule(
@@ -57,7 +64,7 @@ async fn edit_rule(
     let mut edit = edit_of(form);
     let (checked, mut refused_to) = (visit.checked(&edit.yaml), None);
     match form.text("do") {
-        Some("save") => {}
+        Some("save" | "overwrite") => {}
         Some("as_form") if checked.rule.is_some() => edit.mode = EditMode::Form,
         Some("as_form") => {
             let text = "The text has errors: correct them, then it can be shown as a form.";
@@ -65,11 +72,11 @@ async fn edit_rule(
         }
         Some("as_yaml") => {
             edit.mode = EditMode::Yaml;
-            edit.typed = None;
+            (edit.typed, edit.base) = (None, None);
         }
-        _ => edit.has_effect = true,
+        _ => edit.has_effect = is_preview(form),
     }
-    if form.text("do") != Some("save") {
+    if !matches!(form.text("do"), Some("save" | "overwrite")) {
         let page = edited(visit, saved, edit, checked).await?;
         return Ok(html(page_of(visit, page, refused_to)));
     }
@@ -112,7 +119,9 @@ fn is_of_form(problem: &PageProblem) -> bool {
 /// The edited rule, in the text or in the fields of a form.
 fn edit_of(form: &Form) -> RuleEdit {
     let yaml = form.one("yaml").unwrap_or_default().to_owned();
-    let edit = RuleEdit { mode: EditMode::Yaml, yaml, typed: None, has_effect: false };
+    let based_on = form.text("version").and_then(|text| text.parse().ok());
+    let mode = EditMode::Yaml;
+    let edit = RuleEdit { mode, yaml, typed: None, base: None, based_on, has_effect: false };
     if form.text("mode") == Some("yaml") {
         return edit;
     }
@@ -125,8 +134,9 @@ fn edit_of(form: &Form) -> RuleEdit {
     let read = source.document.rules.first().filter(|_| source.problems.is_empty());
     let yaml = read.map_or_else(|| to_yaml(&document).unwrap_or_default(), yaml_of);
     // What cannot be read stays in its field as it was typed.
+    let base = read.is_none().then(|| edit.yaml.clone());
     let typed = read.is_none().then_some(fields);
-    RuleEdit { mode: EditMode::Form, yaml, typed, ..edit }
+    RuleEdit { mode: EditMode::Form, yaml, typed, base, ..edit }
 }
 
 /// Saves a rule through the API; returns its id.
@@ -163,7 +173,9 @@ async fn put(
 
 /// The condition that a rule still has the version that the form is based on.
 fn condition_of(form: &Form) -> Result<Option<(HeaderName, HeaderValue)>, PageProblem> {
-    let Some(text) = form.text("version") else { return Ok(None) };
+    // What another person changed meanwhile is replaced only if the person says so, of that version.
+    let name = if form.text("do") == Some("overwrite") { "over" } else { "version" };
+    let Some(text) = form.text(name) else { return Ok(None) };
     let version = text.parse().map_err(|_| PageProblem::invalid("version: a number"))?;
     Ok(Some(if_match(version)))
 }
@@ -227,7 +239,7 @@ pub(in crate::edge::ui) async fn delete(
             let fields: Vec<_> = condition_of(&form)?.into_iter().collect();
             let path = format!("/api/v1/rules/{}", segment(&rule_id));
             visit.call(Method::DELETE, &path, &[], &fields, None).await?;
-            Ok(see_other(&notice::with(path::RULES, "deleted", None)))
+            Ok(see_other(&notice::after_deletion(&rule_id)))
         })
         .await
 }
@@ -243,15 +255,12 @@ pub(in crate::edge::ui) async fn restore(
             let revision = form.required("revision")?;
             let revision: u64 =
                 revision.parse().map_err(|_| PageProblem::invalid("revision: a number"))?;
-            let policy: RevisionJson =
-                visit.read(&format!("/api/v1/policy/revisions/{revision}"), &[]).await?;
-            let is_it = |rule: &&JsonValue| rule["rule_id"] == rule_id.as_str();
-            let Some(rule) = policy.rules.iter().find(is_it) else {
+            let Some(rule) = rule_at(&visit, &rule_id, revision).await? else {
                 let detail = format!("at revision {revision} there was no rule {rule_id}");
                 return Err(PageProblem::not_found(detail));
             };
             let path = format!("/api/v1/rules/{}", segment(&rule_id));
-            visit.send(Method::PUT, &path, &[], rule).await?;
+            visit.send(Method::PUT, &path, &[], &rule).await?;
             let now = visit.ui.app.policy_source.in_force().revision.number;
             Ok(back(&form, &rule_id, "restored", Some(now)))
         })

@@ -236,7 +236,12 @@ fn attempt(
         },
         budget,
     };
-    Ok(job.run()?)
+    // An edited rule is not the one in force that has its name.
+    let visible = if form.is_edited { Vec::new() } else { visit.visible_rules() };
+    Ok(SimulationReport {
+        rules_in_force: visible.into_iter().map(|rule| rule.rule_id).collect(),
+        ..job.run()?
+    })
 }
 
 /// The policy that a form asks for.

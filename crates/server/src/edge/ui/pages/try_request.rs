@@ -3,7 +3,7 @@
 use axum::response::Response;
 use http::Method;
 use serde_json::{Map, Value as JsonValue};
-use tollgate_api::CheckResponse;
+use tollgate_api::{CheckResponse, RecordedRequest};
 use tollgate_dashboard::model::{Explanation, Identifier, Tab, TryForm, TryRequest, Verdict};
 use tollgate_dashboard::{Page, path};
 
@@ -14,6 +14,7 @@ use crate::edge::ui::convert::identifier;
 use crate::edge::ui::page::{self, refused};
 use crate::edge::ui::page_problem::PageProblem;
 use crate::edge::ui::visit::{FormVisit, Visit};
+use crate::observe::audit_log::{recorded, shortened};
 
 /// What the page shows.
 pub(super) async fn gather(visit: &Visit) -> Result<TryRequest, PageProblem> {
@@ -76,6 +77,9 @@ async fn explain(
     if let Some(checked) = checked {
         explanation.is_charged = true;
         explanation.decision_id = checked.decision_id.map(std::borrow::Cow::into_owned);
+        if let Some(id) = explanation.decision_id.clone() {
+            visit.ui.app.audit_log.tried.keep(id, recorded_of(form));
+        }
         explanation.verdict = match (checked.allowed, checked.delay_ms) {
             (false, _) => Verdict::Refused,
             (true, Some(_)) => Verdict::Waits,
@@ -143,6 +147,24 @@ fn request_of(form: &TryForm) -> Result<JsonValue, PageProblem> {
         check.insert("attributes".to_owned(), attributes.into());
     }
     Ok(check.into())
+}
+
+/// The request as the log of decisions would have it.
+fn recorded_of(form: &TryForm) -> RecordedRequest {
+    let known = |text: &str| Some(shortened(text).to_owned()).filter(|text| !text.is_empty());
+    let path = form.endpoint.split(['?', '#']).next().unwrap_or_default();
+    let identity = identity_of(form).into_iter();
+    RecordedRequest {
+        method: known(&form.method),
+        endpoint: known(path),
+        identifiers: identity
+            .map(|it| {
+                let value = recorded(Some(&it.identifier_type), &it.value);
+                (it.identifier_type, value)
+            })
+            .collect(),
+        ..RecordedRequest::default()
+    }
 }
 
 fn identity_of(form: &TryForm) -> Vec<Identifier> {

@@ -10,6 +10,7 @@ use tollgate::store::{BreakerState, Histogram};
 use tollgate_gateway::GatewayCounts;
 
 use crate::observe::metrics::{EntryPoint, Metrics, RequestOutcome};
+use crate::observe::recent_traffic::hot::CounterLoad;
 
 #[test]
 fn every_metric_is_rendered() {
@@ -54,19 +55,28 @@ fn every_metric_is_rendered() {
         servers: vec![RemoteStatus {
             server: "10.0.0.1:6379".to_owned(),
             breaker: BreakerState::Open,
-            is_failing: true,
+            failure: Some(tollgate::store::StoreErrorKind::Timeout),
             openings: 2,
             failures: 10,
             calls: 99,
             drift_seconds: Some(-0.5),
             latency: metrics.checks.read(),
-            errors: [("connection", 0), ("timeout", 10), ("corrupt", 0), ("refused", 0)],
+            errors: [
+                ("connection", 0),
+                ("timeout", 10),
+                ("corrupt", 0),
+                ("refused", 0),
+                ("other_fleet", 0),
+            ],
         }],
         deny_cache_hits: 4,
         counters: 5,
         memory_bytes: 4096,
         memory_max_bytes: 8192,
-        top_client_refused: 17,
+        peaks: TrafficPeaks {
+            top_client_refused: 17,
+            busiest_counter: CounterLoad { per_second: 18.5, share: 0.25 },
+        },
         evictions: 0,
         exhausted_evictions: 0,
         policy_revision: 3,
@@ -91,7 +101,9 @@ fn every_metric_is_rendered() {
             one_in: 2,
         },
         traffic_lost: 65,
-        ready: true,
+        rules_file_digest: None,
+        envoy_config_digest: None,
+        readiness: NodeReadiness::Ready,
     }
     .render(MetricsFormat::OpenMetrics);
     for line in [
@@ -108,6 +120,8 @@ fn every_metric_is_rendered() {
         "tollgate_counters 5.0",
         "tollgate_memory_max_bytes 8192.0",
         "tollgate_top_client_refused 17.0",
+        "tollgate_hot_key_requests_per_second 18.5",
+        "tollgate_hot_key_ratio 0.25",
         "tollgate_store_up{server=\"10.0.0.1:6379\"} 0.0",
         "tollgate_store_clock_drift_seconds{server=\"10.0.0.1:6379\"} -0.5",
         "tollgate_store_calls_total{server=\"10.0.0.1:6379\"} 99",

@@ -39,9 +39,17 @@ fn history() -> RecentTraffic {
 
 fn run(now: u64, then: u64, tenant: Option<&str>, is_cancelled: bool) -> PreviewFigures {
     let options = CheckOptions { path_case: Default::default(), unmatched: Default::default() };
-    let replay = Replay { in_force: policy(now), changed: policy(then), options };
+    let replay =
+        Replay { in_force: policy(now), changed: policy(then), candidates: Vec::new(), options };
     let view = history().view().expect("requests");
     replay.run(&view, tenant, &AtomicBool::new(is_cancelled))
+}
+
+#[test]
+fn clients_that_are_refused_as_often_are_counted_apart() {
+    assert_eq!(run(8, 4, None, false).clients_unchanged, 0);
+    assert_eq!(run(8, 8, None, false).clients_unchanged, 2);
+    assert_eq!(run(50, 50, None, false).clients_unchanged, 0, "none is refused");
 }
 
 #[test]
@@ -91,6 +99,6 @@ fn what_was_not_kept_is_named() {
     let changed = "rules: [{rule_id: r, limit: 1, window: 1m, identifier_type: 'header:x-device'}]";
     let changed = Policy::from_text(changed).expect("a policy");
     let options = CheckOptions { path_case: Default::default(), unmatched: Default::default() };
-    let replay = Replay { in_force: policy(1), changed, options };
+    let replay = Replay { in_force: policy(1), changed, candidates: Vec::new(), options };
     assert_eq!(replay.unknown(), ["header:x-device"]);
 }

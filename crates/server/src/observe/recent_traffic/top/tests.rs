@@ -116,7 +116,8 @@ fn record([user, tenant, endpoint]: [&str; 3]) -> Vec<u8> {
         run
     };
     let client = run(&[(tag::USER, user), (tag::TENANT, tenant)]);
-    let place = run(&[(tag::PATH, endpoint), (tag::RULE, "per_user")]);
+    let place =
+        run(&[(tag::PATH, endpoint), (tag::RULE, "per_user"), (tag::SHADOW, "per_user~candidate")]);
     let mut bytes = vec![0; 4];
     for length in [client.len(), place.len()] {
         bytes.extend_from_slice(&u16::try_from(length).expect("a short run").to_le_bytes());

@@ -1,4 +1,4 @@
-//! A clock of a server that a test sets ahead while the server runs.
+//! A clock of a server that a test sets ahead while the server runs, loaded before all other libraries.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -24,14 +24,22 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 ";
 
 /// A clock that can be set ahead.
-pub(crate) struct SettableClock {
+pub struct SettableClock {
     library: String,
     file: PathBuf,
     _folder: TempDir,
 }
 
+impl Default for SettableClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl SettableClock {
-    pub(crate) fn new() -> Self {
+    /// Compiles it.
+    #[must_use]
+    pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let (source, library) = (folder.path().join("clock.c"), folder.path().join("clock.so"));
         fs::write(&source, SOURCE).expect("written");
@@ -47,13 +55,14 @@ impl SettableClock {
     }
 
     /// The variables of a server that has this clock.
-    pub(crate) fn environment(&self) -> [(&str, &str); 2] {
+    #[must_use]
+    pub fn environment(&self) -> [(&str, &str); 2] {
         let file = self.file.to_str().expect("a readable path");
         [("LD_PRELOAD", self.library.as_str()), ("CLOCK_AHEAD", file)]
     }
 
     /// Sets it 90 seconds ahead.
-    pub(crate) fn set_ahead(&self) {
+    pub fn set_ahead(&self) {
         File::create(&self.file).expect("a file");
     }
 }
