@@ -26,11 +26,15 @@ impl ExchangeState {
         self.echoed_at.fetch_max(now.as_micros(), Ordering::Relaxed);
     }
 
+    /// When messages arrived for the last time, if this node announces itself.
+    pub(super) fn heard_at(&self) -> Option<Timestamp> {
+        let echoed_at = self.echoed_at.load(Ordering::Relaxed);
+        (echoed_at > 0).then(|| Timestamp::from_micros(echoed_at))
+    }
+
     /// Since when no announcement arrived, if that is longer than it takes.
     pub(super) fn lost_since(&self, now: Timestamp) -> Option<Timestamp> {
-        let heard_at = Timestamp::from_micros(self.echoed_at.load(Ordering::Relaxed));
-        let is_lost = heard_at.as_micros() > 0 && now.since(heard_at) > LIVE_FOR;
-        is_lost.then_some(heard_at)
+        self.heard_at().filter(|heard_at| now.since(*heard_at) > LIVE_FOR)
     }
 }
 

@@ -322,13 +322,11 @@ impl Shared {
         self.fleet_figures.exchange.lost_since(self.now())
     }
 
-    /// How many nodes share the work, this one included. While the others cannot be reached, those that were alive before.
+    /// How many nodes share the work, this one included. While the others cannot be reached, those that were alive before:
+    /// by the same moment also while that is not known yet, so that no page shows fewer meanwhile.
     pub(crate) fn live_nodes(&self) -> usize {
-        let heard = &self.fleet_figures.heard;
-        1 + match self.unreachable_since() {
-            Some(since) => heard.alive_before(since),
-            None => heard.live(self.now()).len(),
-        }
+        let FleetFigures { exchange, heard, .. } = &self.fleet_figures;
+        1 + exchange.heard_at().map_or(0, |heard_at| heard.alive_at(heard_at))
     }
 
     /// The counts, at most a second old.

@@ -18,8 +18,6 @@ const MAX_NODES: usize = 1_000;
 const FORGET_AFTER: Micros = Micros::from_secs(600);
 /// A node that announced itself within this time is expected to respond; another is silent.
 pub(super) const LIVE_FOR: Micros = Micros::from_secs(5);
-/// Shorter, since a node that crashed a moment before would look as if it could only not be reached.
-const ALIVE_BEFORE_LOSS: Micros = Micros::from_secs(3);
 /// How far the clocks of nodes may differ: an announcement that is older is one of the past, sent again.
 const MAX_SKEW: Micros = Micros::from_secs(300);
 
@@ -131,12 +129,9 @@ impl HeardNodes {
         nodes.iter().filter(|(_, heard)| heard.is_live(now)).map(|(node, _)| *node).collect()
     }
 
-    /// How many nodes were alive at the moment from which on none could be heard.
-    pub(super) fn alive_before(&self, lost_at: Timestamp) -> usize {
-        let is_alive = |heard: &&HeardNode| {
-            heard.is_live(lost_at) && lost_at.since(heard.at) <= ALIVE_BEFORE_LOSS
-        };
-        self.0.lock().values().filter(is_alive).count()
+    /// How many nodes were alive when this node last heard anything.
+    pub(super) fn alive_at(&self, heard_at: Timestamp) -> usize {
+        self.0.lock().values().filter(|heard| heard.is_live(heard_at)).count()
     }
 
     /// The nodes that are listed, and not expected to respond.
@@ -218,6 +213,18 @@ mod tests {
         // One that was under way.
         nodes.hear(node, said(10_002), at(10_002));
         assert!(nodes.known(at(10_002)).is_empty());
+    }
+
+    /// A node that announces itself just before this one looked silent for the second in which nothing arrived from either,
+    /// and one that had crashed came back when the others could not be reached any more.
+    #[test]
+    fn the_nodes_that_are_alive_stay_the_same_while_nothing_is_heard() {
+        let nodes = HeardNodes::default();
+        let (crashed, other) = (NodeName::in_fleet(1), NodeName::in_fleet(2));
+        nodes.hear(crashed, said(10_000), at(10_000));
+        nodes.hear(other, said(10_004), at(10_004));
+        assert_eq!(nodes.alive_at(at(10_005)), 2);
+        assert_eq!(nodes.alive_at(at(10_006)), 1);
     }
 
     #[test]
