@@ -23,6 +23,7 @@ mod openapi;
 mod operate;
 mod paths;
 mod penalty;
+mod plain_calls;
 mod reload;
 mod rights;
 mod rls;

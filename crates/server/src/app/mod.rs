@@ -6,6 +6,7 @@ pub(crate) mod fleet;
 pub(crate) mod fleet_secret;
 pub(crate) mod offload;
 mod opening;
+mod plain_calls;
 mod publish;
 pub(crate) mod readiness;
 mod reload;

@@ -86,7 +86,7 @@ impl HostCheck {
     }
 
     /// Whether a host, with or without a port, is an address, `localhost` or one of the names.
-    fn is_known(&self, host: &str) -> bool {
+    pub(crate) fn is_known(&self, host: &str) -> bool {
         if is_address(host) {
             return true;
         }

@@ -33,9 +33,10 @@ impl Service {
     /// Serves a listener in the background, as [`serve`] does.
     pub fn spawn(self, listener: Listener, shutdown: Shutdown) -> JoinHandle<usize> {
         // The gateway forwards bodies of any size.
-        let listener = match self {
+        let listener = match &self {
             Self::Gateway(_) => listener,
-            Self::Public(_) | Self::Admin(_) | Self::Grpc(_) => listener.joining_responses(),
+            Self::Public(app) => listener.joining_responses().with_plain_calls(app.plain_calls()),
+            Self::Admin(_) | Self::Grpc(_) => listener.joining_responses(),
         };
         let service = move |request, peer| self.call(request, peer);
         tokio::spawn(serve(listener, service, shutdown))

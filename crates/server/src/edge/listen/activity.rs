@@ -145,6 +145,8 @@ impl<B: Body + Unpin> Body for AnswerBody<B> {
 #[derive(Debug)]
 pub(super) struct Noticing {
     stream: Transport,
+    /// Bytes that were read and are to be read again.
+    unread: Vec<u8>,
     activity: Arc<Activity>,
     _seat: ConnectionPermit,
 }
@@ -155,7 +157,18 @@ impl Noticing {
         activity: Arc<Activity>,
         seat: ConnectionPermit,
     ) -> Self {
-        Self { stream, activity, _seat: seat }
+        Self { stream, unread: Vec::new(), activity, _seat: seat }
+    }
+
+    /// Counts a call that was responded to, and notes whether further bytes have arrived.
+    pub(super) fn count_call(&self, has_unread: bool) {
+        self.activity.steps.fetch_add(1, Relaxed);
+        self.activity.has_unread.store(has_unread, Relaxed);
+    }
+
+    /// Reads these bytes again, before any others.
+    pub(super) fn unread(&mut self, bytes: Vec<u8>) {
+        self.unread = bytes;
     }
 }
 
@@ -165,6 +178,13 @@ impl AsyncRead for Noticing {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.unread.is_empty() {
+            let count = self.unread.len().min(buffer.remaining());
+            buffer.put_slice(&self.unread[..count]);
+            self.unread.drain(..count);
+            self.activity.has_unread.store(true, Relaxed);
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {

@@ -13,7 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::debug;
@@ -22,6 +22,7 @@ use super::Peer;
 use super::activity::{Activity, ActivityWatch, ConnectionVerdict, Noticing};
 use super::certificate::CertificateDigest;
 use super::inline_executor::InlineExecutor;
+use super::plain_calls::{PlainCalls, PlainEnd};
 use super::share::ConnectionPermit;
 use super::shutdown::Shutdown;
 use super::socket::Accepted;
@@ -51,11 +52,18 @@ pub(super) struct ConnectionOptions {
     header_timeout: Duration,
     idle_timeout: Duration,
     is_joining: bool,
+    plain_calls: Option<PlainCalls>,
 }
 
 impl ConnectionOptions {
-    pub(super) fn new(limits: &Limits, tls: Option<Arc<Tls>>, is_joining: bool) -> Self {
+    pub(super) fn new(
+        limits: &Limits,
+        tls: Option<Arc<Tls>>,
+        is_joining: bool,
+        plain_calls: Option<PlainCalls>,
+    ) -> Self {
         Self {
+            plain_calls,
             tls,
             header_bytes: limits.header_bytes.to_usize(),
             header_count: limits.header_count,
@@ -153,7 +161,20 @@ impl ConnectionOptions {
         B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
     {
         let activity = Arc::new(Activity::default());
-        let stream = TokioIo::new(Noticing::new(stream, Arc::clone(&activity), seat));
+        let mut stream = Noticing::new(stream, Arc::clone(&activity), seat);
+        let mut watch = ActivityWatch::new(self.header_timeout, self.idle_timeout);
+        let mut looks = interval(ActivityWatch::period(self.header_timeout, self.idle_timeout));
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        looks.reset();
+        if let Some(plain_calls) = &self.plain_calls {
+            let serving = plain_calls.serve(&mut stream, peer, shutdown);
+            let end = until_quiet(serving, (&mut watch, &mut looks), &activity).await;
+            match end.unwrap_or(PlainEnd::Closed) {
+                PlainEnd::HandOver(unread) => stream.unread(unread),
+                PlainEnd::Closed => return,
+            }
+        }
+        let stream = TokioIo::new(stream);
         let calls = InlineExecutor::default();
         let service = service_fn(|request: Request<Incoming>| {
             let asks_to_close = shutdown.is_announced() && request.version() <= Version::HTTP_11;
@@ -186,10 +207,6 @@ impl ConnectionOptions {
         let http = self.http(calls.clone());
         let mut connection = pin!(http.serve_connection_with_upgrades(stream, service));
         let mut asked_to_end = pin!(shutdown.requested());
-        let mut watch = ActivityWatch::new(self.header_timeout, self.idle_timeout);
-        let mut looks = interval(ActivityWatch::period(self.header_timeout, self.idle_timeout));
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        looks.reset();
         let (mut is_draining, mut is_closing) = (false, false);
         loop {
             tokio::select! {
@@ -218,6 +235,28 @@ impl ConnectionOptions {
                             return;
                         }
                     }
+                }
+            }
+        }
+    }
+}
+
+/// Waits for something that happens on a connection; `None` if the connection passes a timeout before.
+async fn until_quiet<T>(
+    something: impl Future<Output = T>,
+    (watch, looks): (&mut ActivityWatch, &mut Interval),
+    activity: &Activity,
+) -> Option<T> {
+    let mut something = pin!(something);
+    loop {
+        tokio::select! {
+            biased;
+            done = something.as_mut() => return Some(done),
+            _ = looks.tick() => {
+                let verdict = watch.look(activity);
+                if verdict != ConnectionVerdict::Alive {
+                    debug!(?verdict, "connection closed");
+                    return None;
                 }
             }
         }

@@ -7,6 +7,7 @@ mod activity;
 mod certificate;
 mod connection;
 mod inline_executor;
+mod plain_calls;
 mod share;
 mod shutdown;
 mod socket;
@@ -33,6 +34,7 @@ use tracing::{debug, warn};
 
 pub(crate) use activity::ActivityCounter;
 pub use certificate::CertificateDigest;
+pub(crate) use plain_calls::{MAX_FIELDS, PlainCalls};
 pub use shutdown::{Shutdown, ShutdownTrigger};
 pub use tls::{Tls, TlsError};
 
@@ -72,6 +74,7 @@ pub struct Listener {
     tls: Option<Arc<Tls>>,
     limits: Limits,
     is_joining: bool,
+    plain_calls: Option<PlainCalls>,
 }
 
 impl Listener {
@@ -93,7 +96,8 @@ impl Listener {
         };
         let socket = socket.map_err(failed)?;
         let address = socket.address().map_err(failed)?;
-        Ok(Self { socket, address, tls, limits: limits.clone(), is_joining: false })
+        let limits = limits.clone();
+        Ok(Self { socket, address, tls, limits, is_joining: false, plain_calls: None })
     }
 
     /// Copies the body of a response behind its head and writes both as one, over HTTP/1.1. For small bodies this is
@@ -101,6 +105,13 @@ impl Listener {
     #[must_use]
     pub fn joining_responses(self) -> Self {
         Self { is_joining: true, ..self }
+    }
+
+    /// Responds to plain calls without the HTTP library, unless heads may not have as many fields as these.
+    #[must_use]
+    pub(crate) fn with_plain_calls(self, calls: Option<PlainCalls>) -> Self {
+        let plain_calls = calls.filter(|_| self.limits.header_count >= MAX_FIELDS);
+        Self { plain_calls, ..self }
     }
 
     /// The address it listens on, with the port that was assigned; for a Unix socket, that of its peers.
@@ -155,8 +166,8 @@ where
     F: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
 {
-    let Listener { socket, tls, limits, is_joining, .. } = listener;
-    let protocol = Arc::new(ConnectionOptions::new(&limits, tls, is_joining));
+    let Listener { socket, tls, limits, is_joining, plain_calls, .. } = listener;
+    let protocol = Arc::new(ConnectionOptions::new(&limits, tls, is_joining, plain_calls));
     let room = Arc::new(Semaphore::new(limits.connections));
     let shares = Shares::of(limits.connections);
     let mut connections = JoinSet::new();

@@ -1,7 +1,7 @@
 //! The requests of the last minutes on this node: all of them ranked, and as many as fit kept to be replayed.
 //!
-//! A check writes a short record to the [tape] of its thread and goes on. A few times a second a background task takes
-//! the tape, counts every record for the [top] lists, may keep it as a sample for [hot] counters, and keeps it
+//! A check writes a short record to the [tape] of its thread and goes on. A few times a second, or more often, a background
+//! task takes the tape, counts every record for the [top] lists, may keep it as a sample for [hot] counters, and keeps it
 //! in a [ring] of fixed size. Secrets are replaced by
 //! their digests there; until then, they are on the tape as they are in the request.
 
@@ -40,8 +40,9 @@ use crate::observe::metrics::RequestOutcome;
 use crate::observe::refusers::Refusers;
 use crate::settings::ByteSize;
 
-/// How often the tape is taken; sooner if much is written to it.
+/// How often the tape is taken; sooner if much is written to it, but not more often than the other.
 const TAKE_INTERVAL: Duration = Duration::from_millis(200);
+const MIN_TAKE_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The requests of the last minutes.
 #[derive(Debug)]
@@ -181,9 +182,10 @@ fn first_of<'b>(heads: &[Option<TapeRecord<'b>>]) -> Option<(usize, TapeRecord<'
 }
 
 impl Shared {
-    /// Takes the tape a few times a second, or as often as it fills, until it is dropped.
+    /// Takes the tape a few times a second, or in small pieces while much is written to it, until it is dropped.
     pub(crate) async fn keep_traffic(&self) {
         loop {
+            sleep(MIN_TAKE_INTERVAL).await;
             tokio::select! {
                 () = sleep(TAKE_INTERVAL) => {}
                 () = self.recent_traffic.tape.filling() => {}

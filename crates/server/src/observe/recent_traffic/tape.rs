@@ -15,12 +15,16 @@ const BUFFERS: usize = 8;
 /// 16 MiB.
 const BUFFER_CAPACITY: usize = 1 << 20;
 
+/// With this many bytes, the records of about 300 requests, a buffer is to be taken: what is made of more of them would
+/// keep a processor from checks for longer than a check may take.
+const TAKEN_BYTES: usize = 32 << 10;
+
 /// The buffers.
 #[derive(Debug, Default)]
 pub(super) struct Tape {
     buffers: [TapeBuffer; BUFFERS],
     lost: AtomicU64,
-    /// Notified when a buffer is half full.
+    /// Notified when a buffer is to be taken.
     filling: Notify,
 }
 
@@ -58,7 +62,7 @@ impl Tape {
             if buffer.len() + MAX_RECORD_BYTES <= BUFFER_CAPACITY {
                 let before = buffer.len();
                 write(&mut buffer);
-                if before <= BUFFER_CAPACITY / 2 && buffer.len() > BUFFER_CAPACITY / 2 {
+                if before <= TAKEN_BYTES && buffer.len() > TAKEN_BYTES {
                     self.filling.notify_one();
                 }
                 return;

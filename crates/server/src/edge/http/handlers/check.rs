@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use tollgate::http::{HeaderFamilies, write_fields};
+use tollgate::http::{HeaderFamilies, for_each_field, write_fields};
 use tollgate::{Decision, Promise};
 use tollgate_api::{CheckRequest, CheckResponse};
 
@@ -21,6 +21,7 @@ use crate::edge::http::problem::{Problem, ProblemBody};
 use crate::edge::http::wire::check::CheckBody;
 use crate::edge::http::wire::decode::decode;
 use crate::edge::http::wire::plain::read_check;
+use crate::edge::http::wire::plain_call::{begin_response, finish_response, write_field};
 use crate::edge::http::wire::response;
 use crate::observe::metrics::EntryPoint;
 
@@ -28,6 +29,8 @@ use crate::observe::metrics::EntryPoint;
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("x-idempotency-key");
 /// Marks a response that is replayed.
 const REPLAYED: HeaderName = HeaderName::from_static("x-idempotency-replayed");
+/// Enough for the body of a response without details.
+const BODY_CAPACITY: usize = 256;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Checks a request and charges it to every rule that applies, or to none.
@@ -73,6 +76,32 @@ pub(crate) fn respond<'a>(
         Ok(Some(key)) => Promise::pending(replay_or_charge(app, principal, key, check)),
         Err(problem) => Promise::Ready(Err(problem)),
     }
+}
+
+/// Checks what the body of a plain call describes, and writes the response. `false`: nothing was charged or written, and
+/// the call goes its usual way, as it does if it has an idempotency key, or there is anything wrong with it.
+pub(crate) fn respond_plainly(app: &ServerState, body: &[u8], out: &mut Vec<u8>) -> bool {
+    let Some(check) = read_check(body).filter(|check| check.idempotency_key.is_none()) else {
+        return false;
+    };
+    let Ok(subject) = check.subject(|| app.limiter.policy()) else { return false };
+    let checked = app.checker.check(
+        subject.of(&check),
+        Recording::of(EntryPoint::Http, &check),
+        |_| Some(check.context()),
+        |decision, id| {
+            let mut body = Vec::with_capacity(BODY_CAPACITY);
+            let detail = check.detail.unwrap_or(true);
+            let id = id.map(IdText::as_bytes);
+            response::write(&response::response(decision, None, detail), id, &mut body);
+            begin_response(out);
+            for_each_field(decision, app.families, |name, value| {
+                write_field(out, name.as_str(), value);
+            });
+            finish_response(out, decision.now(), &body);
+        },
+    );
+    matches!(checked, Promise::Ready(()))
 }
 
 async fn charge(app: &ServerState, check: CheckBody<'_>) -> Result<Response, Problem> {
@@ -129,7 +158,7 @@ fn write(
 ) -> Remembered {
     let mut headers = HeaderMap::with_capacity(8);
     write_fields(decision, families, &mut headers);
-    let mut body = Vec::with_capacity(256);
+    let mut body = Vec::with_capacity(BODY_CAPACITY);
     let id = id.map(IdText::as_bytes);
     response::write(&response::response(decision, None, detail), id, &mut body);
     Remembered { body: body.into(), headers }

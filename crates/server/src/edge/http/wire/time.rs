@@ -1,4 +1,4 @@
-//! Times in RFC 3339.
+//! Times in RFC 3339, and as header fields have them.
 
 use tollgate::Timestamp;
 
@@ -25,9 +25,28 @@ pub(crate) fn rfc_3339_exact(moment: Timestamp) -> String {
     format!("{moment:.6}")
 }
 
+/// A time as in the header field `Date`.
+pub(crate) fn http_date(moment: Timestamp) -> [u8; 29] {
+    let second = i64::try_from(moment.as_micros() / 1_000_000).unwrap_or(i64::MAX);
+    let moment = jiff::Timestamp::from_second(second).unwrap_or(jiff::Timestamp::MAX);
+    let text = moment.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    // All of them are equally long, up to the last day of the calendar.
+    text.as_bytes().first_chunk().copied().unwrap_or([b' '; 29])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_of_header_fields_are_in_english_and_utc() {
+        let check = |second, expected: &[u8; 29]| {
+            assert_eq!(http_date(Timestamp::from_secs(second)), *expected);
+        };
+        check(784_111_777, b"Sun, 06 Nov 1994 08:49:37 GMT");
+        check(0, b"Thu, 01 Jan 1970 00:00:00 GMT");
+        check(u64::MAX / 1_000_000, b"Thu, 30 Dec 9999 22:00:00 GMT");
+    }
 
     #[test]
     fn times_are_exact_to_the_microsecond() {
