@@ -13,7 +13,7 @@ use tollgate::Timestamp;
 
 use super::client_name::ClientKey;
 use super::record::{RecordFields, TapeRecord, tag};
-use super::sketch::{Counted, Sketch};
+use super::sketch::{CountedName, Sketch};
 
 /// The length of a slice.
 const SLICE_MICROS: u64 = 10_000_000;
@@ -137,11 +137,11 @@ impl Slice {
             let is_client = by == RankedBy::Client as usize;
             let hash = hasher.hash_one((client.tenant, name, rule));
             let sketch = &mut self.sketches[by][RankedKind::WouldRefuse as usize];
-            sketch.count(hash, || Counted {
+            sketch.count(hash, || CountedName {
                 name: if is_client { client.name().into() } else { text(name) },
                 tenant: client.tenant.map(text),
                 rule: rule.map(text),
-                ..Counted::default()
+                ..CountedName::default()
             });
         }
     }
@@ -179,14 +179,15 @@ impl Top {
                 let Some(name) = name else { continue };
                 let is_client = by == RankedBy::Client as usize;
                 let hash = hasher.hash_one((client.tenant, name));
-                let counted = slice.sketches[by][list as usize].count(hash, || Counted {
+                let counted = slice.sketches[by][list as usize].count(hash, || CountedName {
                     name: if is_client { client.name().into() } else { text(name) },
                     tenant: client.tenant.map(text),
-                    ..Counted::default()
+                    ..CountedName::default()
                 });
                 if by == RankedBy::Rule as usize || matches!(list, RankedKind::Busiest) {
                     continue;
                 }
+                let Some(counted) = counted else { continue };
                 counted.used_percent = record.used_percent;
                 if counted.rule.as_deref().map(str::as_bytes) != rule {
                     counted.rule = rule.map(text);
@@ -229,12 +230,13 @@ impl Top {
         let begin = slices().next().map_or(lost, |oldest| oldest.lost_before);
         let mut merged = RankingSum::new(matches!(kind, RankedKind::WouldRefuse));
         merged.may_lack = lost.saturating_sub(begin);
-        let is_wanted =
-            |it: &&Counted| ask.tenant.is_none() || it.tenant.as_deref() == ask.tenant.as_deref();
+        let is_wanted = |it: &CountedName| {
+            ask.tenant.is_none() || it.tenant.as_deref() == ask.tenant.as_deref()
+        };
         for slice in slices() {
             let sketch = &slice.sketches[ask.by as usize][kind as usize];
             merged.may_lack += sketch.may_lack();
-            for counted in sketch.counts().filter(is_wanted) {
+            for (count, counted) in sketch.counts().filter(|(_, it)| is_wanted(it)) {
                 // Rules and endpoints are those of all tenants.
                 let tenant =
                     counted.tenant.as_deref().filter(|_| matches!(ask.by, RankedBy::Client));
@@ -245,7 +247,7 @@ impl Top {
                     used_percent: matches!(kind, RankedKind::NearLimit)
                         .then_some(counted.used_percent)
                         .filter(|_| counted.rule.is_some()),
-                    count: counted.count,
+                    count,
                 });
             }
         }

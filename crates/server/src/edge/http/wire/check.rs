@@ -56,9 +56,7 @@ impl CheckBody<'_> {
         policy: impl FnOnce() -> P,
     ) -> Result<CheckSubject<'_>, Problem> {
         self.check_attribute_count()?;
-        let subject = self.judged_by(policy)?;
-        self.check_identifiers()?;
-        Ok(subject)
+        self.judged_by(policy)
     }
 
     fn judged_by<P: Borrow<Policy>>(
@@ -73,7 +71,7 @@ impl CheckBody<'_> {
                      or ask by request with identifiers, endpoint, method and cost",
                 ));
             }
-            return Ok(CheckSubject::Request);
+            return self.check_identifiers().map(|()| CheckSubject::Request);
         };
         if self.request_count.is_some() && self.cost.is_some() {
             let detail =

@@ -18,7 +18,8 @@ const MAX_CHECKS_CAPACITY: usize = 1_024;
 /// Reads a check; `None` if the deserializer has to.
 pub(crate) fn read_check(body: &[u8]) -> Option<CheckBody<'_>> {
     let mut rest = UnreadJson::of(body)?;
-    let check = rest.check()?;
+    let mut check = CheckBody::default();
+    rest.check(&mut check.0)?;
     rest.end()?;
     Some(check)
 }
@@ -34,7 +35,9 @@ pub(crate) fn read_batch(body: &[u8]) -> Option<Vec<CheckBody<'_>>> {
     let capacity = (body.len() / SHORT_CHECK_BYTES + 1).min(MAX_CHECKS_CAPACITY);
     let mut checks = Vec::with_capacity(capacity);
     loop {
-        checks.push(rest.check()?);
+        // Read in place: it is large.
+        checks.push(CheckBody::default());
+        rest.check(&mut checks.last_mut()?.0)?;
         if !rest.is_followed(b']')? {
             break;
         }
@@ -64,8 +67,7 @@ impl<'a> UnreadJson<'a> {
         Some(Self { text: str::from_utf8(body).ok()?, place: 0 })
     }
 
-    fn check(&mut self) -> Option<CheckBody<'a>> {
-        let mut check = CheckRequest::default();
+    fn check(&mut self, check: &mut CheckRequest<'a>) -> Option<()> {
         self.fields(|rest, name| match name {
             "rule_id" => set(&mut check.rule_id, rest.text()?),
             "key_type" => set(&mut check.key_type, rest.key_type()?),
@@ -81,8 +83,7 @@ impl<'a> UnreadJson<'a> {
             "detail" => set(&mut check.detail, rest.boolean()?),
             "idempotency_key" => set(&mut check.idempotency_key, rest.text()?),
             _ => None,
-        })?;
-        Some(CheckBody(check))
+        })
     }
 
     fn identifiers(&mut self) -> Option<Object<Identifiers<'a>>> {
