@@ -167,7 +167,7 @@ impl Noticing {
     }
 
     /// Reads these bytes again, before any others.
-    pub(super) fn unread(&mut self, bytes: Vec<u8>) {
+    pub(super) fn read_again(&mut self, bytes: Vec<u8>) {
         self.unread = bytes;
     }
 }

@@ -170,7 +170,7 @@ impl ConnectionOptions {
             let serving = plain_calls.serve(&mut stream, peer, shutdown);
             let end = until_quiet(serving, (&mut watch, &mut looks), &activity).await;
             match end.unwrap_or(PlainEnd::Closed) {
-                PlainEnd::HandOver(unread) => stream.unread(unread),
+                PlainEnd::HandOver(unread) => stream.read_again(unread),
                 PlainEnd::Closed => return,
             }
         }

@@ -97,6 +97,9 @@ pub(super) struct TakenBuffers(pub(super) [Vec<u8>; BUFFERS]);
 
 #[cfg(test)]
 mod tests {
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
 
     #[test]
@@ -114,6 +117,26 @@ mod tests {
         assert_eq!(kept / record.len() + usize::try_from(lost).expect("a number"), written);
         tape.write(|buffer| buffer.push(1));
         assert_eq!(tape.lost(), lost, "there is room again");
+    }
+
+    /// What was made of half a buffer took a processor for milliseconds, and checks on it waited.
+    #[test]
+    fn a_buffer_is_to_be_taken_long_before_it_is_full() {
+        let (tape, mut taken) = (Tape::default(), TakenBuffers::default());
+        for _ in 0..2 {
+            for _ in 0..TAKEN_BYTES / 1_000 {
+                tape.write(|buffer| buffer.extend_from_slice(&[7; 1_000]));
+            }
+            let mut filling = pin!(tape.filling());
+            assert!(poll_once(filling.as_mut()).is_pending(), "there is little yet");
+            tape.write(|buffer| buffer.extend_from_slice(&[7; 1_000]));
+            assert!(poll_once(filling).is_ready());
+            tape.take(&mut taken);
+        }
+    }
+
+    fn poll_once(future: Pin<&mut impl Future<Output = ()>>) -> Poll<()> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
     }
 
     #[test]
