@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::client_name::with_query;
+use super::client_name::{named_by, with_query};
 use super::entries::{given, list};
 use super::resource::BANS;
 use crate::arguments::ServerArguments;
@@ -111,7 +111,8 @@ fn lift(arguments: &LiftBansArguments) -> Result<ExitCode, Failure> {
         confirm(&format!("Lift all bans by rules with {}?", which.join(", ")))?;
     }
     let path = with_query(BANS.path, &parameters);
-    let response = Remote::new(server)?.delete_for::<Lifted>(&path)?;
+    let response = Remote::new(server)?.delete_for::<Lifted>(&path);
+    let response = response.map_err(|error| with_advice(error.into(), values))?;
     let lifted = response.map_or(1, |response| response.value.lifted);
     print(&if server.json {
         json!({ "lifted": lifted }).to_string()
@@ -119,4 +120,16 @@ fn lift(arguments: &LiftBansArguments) -> Result<ExitCode, Failure> {
         format!("{} lifted", count(lifted, "ban"))
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The failure, with what is wrong if a value has its type before it, as clients have elsewhere.
+fn with_advice(failure: Failure, values: &[String]) -> Failure {
+    let typed = values.iter().find_map(|value| Some((value, named_by(value).0?)));
+    match (failure, typed) {
+        (Failure::Refused(message), Some((value, kind))) => {
+            let alone = value.trim_start_matches(kind).trim_start_matches('=');
+            Failure::Refused(format!("{message}; give the value alone: {alone}"))
+        }
+        (failure, _) => failure,
+    }
 }

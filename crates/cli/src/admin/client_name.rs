@@ -42,6 +42,15 @@ impl ClientPart {
     }
 }
 
+/// What names a client, or one of its identifiers: `ip=192.0.2.7` has its type, anything else is a value alone.
+pub(super) fn named_by(text: &str) -> (Option<&str>, &str) {
+    const TYPES: [&str; 4] = ["user_id", API_KEY, "ip", "tenant"];
+    match text.split_once('=') {
+        Some((kind, value)) if TYPES.contains(&kind) => (Some(kind), value),
+        _ => (None, text),
+    }
+}
+
 /// A client for people.
 pub(super) fn shown(client: &[ClientPart]) -> String {
     let parts: Vec<String> = client.iter().map(ClientPart::shown).collect();

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use tollgate_api::Reason;
 
+use super::client_name::named_by;
 use super::entries::{given, list};
 use super::resource::{AUDIT, DECISIONS, DECISIONS_WIDE};
 use super::stats::{TopArguments, top};
@@ -153,7 +154,8 @@ pub(crate) fn decisions(command: &DecisionsCommand) -> Result<ExitCode, Failure>
             let ListDecisionsArguments { client, rule, result, tenant, wide, span, server } =
                 arguments;
             span.check()?;
-            let (kind, client) = client.as_deref().map(named_by).unwrap_or_default();
+            let (kind, client) = client.as_deref().map(named_by).unzip();
+            let (kind, client) = (kind.flatten().map(str::to_owned), client.map(str::to_owned));
             let parameters = given([
                 ("client", client.as_ref()),
                 ("client_type", kind.as_ref()),
@@ -205,17 +207,6 @@ fn results(text: &str) -> Result<String, String> {
         }
         _ => format!("results are {}", RESULTS.join(", ")),
     })
-}
-
-/// The identifier that a client is looked for by: `ip=192.0.2.7` names its type, anything else is a name.
-fn named_by(text: &str) -> (Option<String>, Option<String>) {
-    const TYPES: [&str; 4] = ["user_id", "api_key", "ip", "tenant"];
-    match text.split_once('=') {
-        Some((kind, value)) if TYPES.contains(&kind) => {
-            (Some(kind.to_owned()), Some(value.to_owned()))
-        }
-        _ => (None, Some(text.to_owned())),
-    }
 }
 
 #[cfg(test)]

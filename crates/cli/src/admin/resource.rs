@@ -190,7 +190,13 @@ impl Resource {
         let row = |entry: &Value| cells.iter().map(|cell| cell(entry)).collect();
         let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
         let summary = format!("{}\n", count(rows.len() as u64, self.noun));
-        if rows.is_empty() { summary } else { format!("{}\n{summary}", rows_of(&columns, &rows)) }
+        match &*rows {
+            [] if self.path == DECISIONS.path => {
+                "0 decisions; one is in the log about a second after its response\n".to_owned()
+            }
+            [] => summary,
+            rows => format!("{}\n{summary}", rows_of(&columns, rows)),
+        }
     }
 }
 

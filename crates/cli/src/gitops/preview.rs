@@ -51,6 +51,7 @@ struct PreviewRow {
 struct SideRow {
     refused: u64,
     throttled: u64,
+    would_refuse: u64,
     clients: u64,
 }
 
@@ -112,11 +113,16 @@ impl PreviewRow {
             let share = if whole == 0 { String::new() } else { share(then, whole) };
             [what.to_owned(), grouped(now), grouped(then), share]
         };
-        let rows = [
+        let mut rows = vec![
             row("refused", self.now.refused, self.then.refused, self.requests),
             row("delayed", self.now.throttled, self.then.throttled, self.requests),
             row("clients refused", self.now.clients, self.then.clients, 0),
         ];
+        let tried = (self.now.would_refuse, self.then.would_refuse);
+        if tried != (0, 0) {
+            let what = "would be refused by shadow rules and candidates";
+            rows.push(row(what, tried.0, tried.1, self.requests));
+        }
         text += &format!("\n\n{}", table(columns, &rows));
         if !self.clients.is_empty() {
             let columns = [

@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 
 use tollgate_api::{
-    CounterFigures, DecisionRecord, ExplainResponse, ListEntry, ListName, RecordedKey,
-    RecordedPart, RecordedRequest, RuleExplanation, TierOrigin,
+    CheckResponse, CounterFigures, DecisionRecord, ExplainResponse, ListEntry, ListName,
+    RecordedKey, RecordedPart, RecordedRequest, RuleExplanation, TierOrigin,
 };
 
 use super::check::{figures, never};
@@ -85,11 +85,26 @@ fn decided(record: &DecisionRecord<'_>) -> String {
     let mut lines = format!("{}\n{}\n", printable(&told), printable(&by));
     if rules.is_empty() && record.revision.is_none() {
         lines += "from the log of decisions, which has only the rule that decided\n";
+        lines += &logged_figures(answer);
     }
     for line in request_lines(request) {
         lines += &format!("{}\n", printable(&line));
     }
     lines + &figures(rules)
+}
+
+/// The figures of the rule that decided, as the log has them.
+fn logged_figures(answer: &CheckResponse<'_>) -> String {
+    let CheckResponse { limit, remaining, retry_after, rule_id, .. } = answer;
+    let (Some(limit), Some(remaining)) = (limit, remaining) else { return String::new() };
+    let rule = rule_id.as_deref().map_or_else(String::new, |rule| format!(" of {rule}"));
+    let left = format!("{} of {}{rule} left", grouped(*remaining), grouped(*limit));
+    match retry_after {
+        Some(Some(seconds)) => {
+            format!("{}, to be tried again after {}\n", printable(&left), span(seconds * 1_000_000))
+        }
+        _ => format!("{}\n", printable(&left)),
+    }
 }
 
 /// What was recorded of the request, and what each rule counted it by.
@@ -368,5 +383,14 @@ decided by node 1f00dbee
  user  exceeded     1     0  4 / 1 h  2015-05-17 10:05:03 UTC
 "
         );
+    }
+
+    /// They were in the JSON alone.
+    #[test]
+    fn figures_from_the_log_are_printed() {
+        let answer = r#"{"allowed": false, "limit": 5, "remaining": 0, "rule_id": "five",
+                         "retry_after": 54, "state": "normal"}"#;
+        let answer: CheckResponse<'_> = serde_json::from_str(answer).expect("a response");
+        assert_eq!(logged_figures(&answer), "0 of 5 of five left, to be tried again after 54 s\n");
     }
 }

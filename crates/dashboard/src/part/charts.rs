@@ -40,10 +40,20 @@ pub(crate) fn course(id: &str, title: &str, series: &RequestSeries, chrome: &Chr
             (course_part(id, title, series, chrome))
             figcaption.dim {
                 "Point at the chart, or focus it and use the arrow keys. Drag to zoom. "
+                @if let Some(begin) = begin_of(series) {
+                    "Nothing is known of the time before " (format::moment(begin, chrome.now)) ": this node had not started. "
+                }
                 a href=(refusals(series)) { "Refusals of this time" }
             }
         }
     }
+}
+
+/// When the figures begin, if that is later than the chart does.
+fn begin_of(series: &RequestSeries) -> Option<Time> {
+    let unknown = series.allowed.iter().position(Option::is_some).filter(|count| *count > 0)?;
+    let passed = (unknown as u64).saturating_mul(series.step_seconds).saturating_mul(1_000);
+    Some(series.start.plus_millis(passed))
 }
 
 /// The part of [`course`] that moves.

@@ -171,6 +171,22 @@ fn the_search_says_of_which_clients_nothing_is_known() {
     assert!(page.contains("Requests, last 5 min"), "{page}");
 }
 
+/// Customers send the id that their refusal has; the search showed two clients of that name, both unknown.
+#[test]
+fn the_id_of_a_decision_leads_to_its_page() {
+    let server = start();
+    let mut browser = Browser::admin(&server);
+    let id = refuse(&server, MALLORY);
+    for typed in [id.clone(), format!("+{id}+")] {
+        let found = browser.get(&format!("/ui/clients?q={typed}"));
+        assert_eq!(
+            (found.status, found.header("location")),
+            (303, Some(&*format!("/ui/decisions/{id}")))
+        );
+    }
+    assert_eq!(browser.get(&format!("/ui/clients?q={id}-x")).status, 200);
+}
+
 #[test]
 fn bans_and_lists_are_shown_whatever_the_endpoint() {
     let server = start();

@@ -190,6 +190,12 @@ fn bans_are_listed_and_lifted() {
     server.tollgate("bans list --tenant acme").expect(0, &["0 bans\n"]);
     server.tollgate("bans lift --rule login 203.0.113.9").expect(0, &["1 ban lifted\n"]);
     server.tollgate("bans lift --rule login 203.0.113.9").expect(1, &["(unknown_ban)"]);
+    server
+        .tollgate("bans lift --rule login ip=203.0.113.8")
+        .expect(1, &["give the value alone: 203.0.113.8"]);
+    server
+        .tollgate("decisions list --client ip=203.0.113.77")
+        .expect(0, &["0 decisions; one is in the log about a second"]);
     // All of them are a question, which needs a terminal.
     server.tollgate("bans lift --rule login").expect(2, &["say --yes to go ahead"]);
     server.tollgate("bans lift --rule login --json").expect(2, &["say --yes with it"]);

@@ -147,9 +147,17 @@ fn files_are_previewed_on_recent_requests() {
     }
     server.file("few.yaml", &POLICY.replace("10", "2").replace("search", "few"));
     let shown = server.tollgate("rules preview -f few.yaml");
-    shown.expect(0, &["5 requests of this server", "refused", "alice"]);
+    let shown = shown.expect(0, &["5 requests of this server", "refused", "alice"]);
     let figures = server.tollgate("rules preview -f few.yaml --json").expect(0, &[]).json();
     assert_eq!((&figures["now"]["refused"], &figures["then"]["refused"]), (&0.into(), &3.into()));
+    assert!(!shown.stdout.contains("shadow"), "there is none: {shown:?}");
+    // The effect of a candidate was in no line.
+    let tried = "limit: 10, candidate: {limit: 1}";
+    server.file("tried.yaml", &POLICY.replace("limit: 10", tried));
+    let shown = server.tollgate("rules preview -f tried.yaml");
+    let row = shown.stdout.lines().find(|line| line.contains("shadow rules and candidates"));
+    let row = row.unwrap_or_else(|| panic!("no row: {shown:?}"));
+    assert!(row.split_whitespace().any(|cell| cell == "4"), "{row}");
     // Alone, as `apply --prune` would leave it.
     server.file("none.yaml", &POLICY.replace("10", "100").replace("search", "other"));
     server.tollgate("rules apply -f few.yaml --yes").expect(0, &["1 created"]);

@@ -8,11 +8,13 @@ use serde::Deserialize;
 use serde_json::Value as JsonValue;
 use tollgate_catalog::digest_of;
 use tollgate_dashboard::model::{ClientRef, Clients, FoundClient, Identifier, Paging, Section};
+use tollgate_dashboard::path;
 
 use super::client::API_KEY;
 use super::client_decisions::DecisionsJson;
 use super::client_key::{digits_of, known};
 use crate::admin::auth::Right;
+use crate::check::decision_id::GivenId;
 use crate::edge::ui::convert::{Texts, identifiers, time_of};
 use crate::edge::ui::page_problem::PageProblem;
 use crate::edge::ui::visit::Visit;
@@ -38,6 +40,12 @@ struct ClientJson {
     identifier_type: Texts,
     identifier: Texts,
     tier: String,
+}
+
+/// The decision whose id was typed: customers send it, as every refusal has one.
+pub(super) fn typed_decision(visit: &Visit) -> Option<String> {
+    let typed = visit.parameter("q").filter(|_| visit.uri.path() == path::CLIENTS)?.trim();
+    GivenId::parse(typed).is_ok().then(|| format!("{}{typed}", path::DECISIONS))
 }
 
 /// What the page shows.

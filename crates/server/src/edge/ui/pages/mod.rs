@@ -30,7 +30,7 @@ use percent_encoding::percent_decode_str;
 use tollgate_dashboard::model::{Chrome, Tab};
 use tollgate_dashboard::{Page, path};
 
-use super::page::html;
+use super::page::{html, see_other};
 use super::page_problem::PageProblem;
 use super::visit::Visit;
 
@@ -38,6 +38,9 @@ use super::visit::Visit;
 pub(super) async fn show(visit: Visit) -> Response {
     visit
         .show(|visit| async move {
+            if let Some(decision) = clients::typed_decision(&visit) {
+                return Ok(see_other(&decision));
+            }
             let (chrome, page) = gather(&visit).await?;
             let mut response = html(page.html(&chrome));
             if matches!(page, Page::DeletedRule(_)) {
