@@ -95,6 +95,16 @@ impl Postgres {
         answer.trim_end().to_owned()
     }
 
+    /// Runs a line of the shell, in which the tools of this version are found.
+    pub fn shell(&self, line: &str) -> std::process::Output {
+        let mut command = Command::new("sh");
+        if let Some(programs) = &self.programs {
+            let others = std::env::var("PATH").unwrap_or_default();
+            command.env("PATH", format!("{}:{others}", programs.display()));
+        }
+        command.args(["-c", line]).output().expect("a shell")
+    }
+
     /// Kills all of its processes without warning, and waits until they are gone.
     pub fn kill(&self) {
         let ids = self.freeze();

@@ -171,10 +171,12 @@ async fn migrate_within(
             }
             if version == REPORTS {
                 fill_windows(connection).await?;
-                create_views(connection).await?;
             }
             connection.run(APPLIED, values![version, now]).await?;
         }
+    }
+    if target >= REPORTS {
+        create_views(connection).await?;
     }
     Ok((before, digested))
 }

@@ -6,7 +6,7 @@ use tollgate::Stopwatch;
 use tollgate_testbed::{Fault, FaultProxy, Postgres, Redis};
 
 use crate::fleet::{Fleet, SLACK, SOON, limit_at, pair, put};
-use tollgate_e2e::server::Server;
+use tollgate_e2e::server::{Server, tollgate};
 use tollgate_e2e::until;
 
 /// The longest that a write may take to fail.
@@ -105,6 +105,63 @@ fn a_database_restored_from_a_backup_is_noticed() {
     });
     let has_noticed = |node: &Server| node.process.errors().contains("another history");
     assert!(fleet.nodes.iter().any(has_noticed));
+}
+
+/// A command of docs/backup.md, for this database and file.
+fn documented(command: &str, catalog: &str, file: &str) -> String {
+    let text = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/backup.md");
+    let text = std::fs::read_to_string(text).expect("the document");
+    let (_, rest) = text.split_once(&format!("\n{command} ")).expect(command);
+    let rest = rest.split("```").next().unwrap_or_default();
+    let line = format!("{command} {rest}");
+    assert!(line.contains("postgres://tollgate@db.example/rules"), "{line}");
+    line.replace("postgres://tollgate@db.example/rules", catalog).replace("tollgate.dump", file)
+}
+
+/// The tables could not be dropped, since the views need them, and had every row twice then.
+#[test]
+fn a_dump_is_restored_as_documented() {
+    let (postgres, redis) = (Postgres::start(), Redis::start());
+    postgres.query("CREATE DATABASE rules");
+    let catalog = format!("{}rules", postgres.url().trim_end_matches("postgres"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let run = |line: &str| {
+        let output = postgres.shell(line);
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let fleet = Fleet::start(2, &catalog, &redis.url());
+    fleet.write(0, 1_000_020).expect_ok();
+    fleet.until_all_have(1_000_020);
+    let dump = documented("pg_dump", &catalog, &file("all.dump"));
+    let restore = documented("pg_restore", &catalog, &file("all.dump"));
+    assert_eq!(run(&dump), (true, String::new()));
+    fleet.write(0, 1_000_021).expect_ok();
+    fleet.until_all_have(1_000_021);
+    assert_eq!(run(&restore), (true, String::new()));
+    fleet.until_all_have(1_000_020);
+    until("a write", || (fleet.write(1, 1_000_022).0.status == 200).then_some(()));
+    fleet.until_all_have(1_000_022);
+
+    // A dump of the tables alone, as it was documented before: it changes nothing until the views are dropped.
+    let tables = "pg_dump --format=custom --table='tollgate_*'";
+    assert!(run(&format!("{tables} --file={} {catalog}", file("tables.dump"))).0);
+    let restore = documented("pg_restore", &catalog, &file("tables.dump"));
+    assert!(!run(&restore).0);
+    fleet.write(0, 1_000_023).expect_ok();
+    let sql = |sql: &str| {
+        let output = postgres.shell(&format!("psql --no-psqlrc -qAtc '{sql}' {catalog}"));
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    };
+    let views = "rate_limit_rules, user_tiers, client_tiers, rate_limit_whitelist, rate_limit_blacklist, \
+                 rate_limit_audit_log";
+    sql(&format!("DROP VIEW {views}"));
+    assert_eq!(run(&restore), (true, String::new()));
+    fleet.until_all_have(1_000_022);
+    assert_eq!(sql("SELECT count(*) FROM rate_limit_rules"), "", "there is no such view");
+    let migrated = tollgate().args(["migrate", "--catalog", &catalog]).output().expect("it runs");
+    assert!(migrated.status.success(), "{migrated:?}");
+    assert_ne!(sql("SELECT count(*) FROM rate_limit_rules"), "0");
 }
 
 /// Runs SQL while there is no connection to the database of the rules.

@@ -80,6 +80,11 @@ fn header() -> impl Strategy<Value = &'static str> {
         "Host: localhost\r\n",
         "Origin: https://evil.example\r\n",
         "X-Request-Id: 5\r\n",
+        "Accept: \nOrigin: https://evil.example\r\n",
+        "Accept: \nTransfer-Encoding: chunked\r\n",
+        "Accept: a\n\r\n",
+        "Accept:\t\x0c\r\n",
+        "Accept:\ta\tb \t\r\n",
         "Authorization: Bearer squeamish-ossifrage\r\n",
     ])
 }

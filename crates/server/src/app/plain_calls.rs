@@ -38,7 +38,6 @@ impl App {
             // A wrong token is counted on the usual way.
             tokens.admit(&headers, peer.certificate, Right::Caller, self.state.now()).ok()?;
         }
-        self.state.guard.check_call().ok()?;
         if !check::respond_plainly(&self.state, body, out) {
             return None;
         }

@@ -28,6 +28,9 @@ local function record_format()
   local byte, sub, pack, unpack_bytes = string.byte, string.sub, struct.pack, struct.unpack
   local VERSION, LOG, MAX_VERSION = '\1', 6, 15
   local FLAGGED, APART, FOLLOWED = 32, 64, 128
+  -- A group has 64 rules at most. The rest is for entries of earlier rules, until they expire; a record with more was not
+  -- written here, and reading it would keep Redis from other calls.
+  local MAX_ENTRIES = 1024
   -- By kind: how long a head is, and what its numbers are.
   local HEAD_BYTES = { [0] = 4, 16, 16, 16, 10, 10, 10, 17, [9] = 9, [10] = 9, [11] = 9, [12] = 7, [13] = 7 }
   local NUMBERS = {
@@ -58,7 +61,7 @@ local function record_format()
       local low, middle, high, bits = byte(text, place, place + 3)
       local kind = bits and bits % FLAGGED
       local bytes, is_apart = HEAD_BYTES[kind], bits and bits % FOLLOWED >= APART
-      if not bytes or #text < place + bytes - 1 or (not is_apart and TIME_BYTES[kind] == 0) then
+      if not bytes or #heads == MAX_ENTRIES or #text < place + bytes - 1 or (not is_apart and TIME_BYTES[kind] == 0) then
         return {}, 2
       end
       heads[#heads + 1] = {
@@ -125,15 +128,15 @@ local function record_format()
       end
       all_kept = e.kept > all_kept and e.kept or all_kept
     end
-    local heads, numbers = VERSION, time and pack('<I4', kept) .. time or ''
+    local heads, numbers = { VERSION }, { time and pack('<I4', kept) .. time or '' }
     for i = 1, #entries do
       local e = entries[i]
       local place, is_apart = HEAD_BYTES[e.kind] - 3, TIME_BYTES[e.kind] == 0 or e.time ~= time
       local bits = (e.tail ~= '' and FLAGGED or 0) + (is_apart and APART or 0) + (i < #entries and FOLLOWED or 0)
-      heads = heads .. e.tag .. string.char(e.kind + bits) .. sub(e.body, 1, place - 1)
-      numbers = numbers .. (is_apart and pack('<I4', e.kept) .. sub(e.body, place) or sub(e.body, place + 7)) .. e.tail
+      heads[i + 1] = e.tag .. string.char(e.kind + bits) .. sub(e.body, 1, place - 1)
+      numbers[i + 1] = (is_apart and pack('<I4', e.kept) .. sub(e.body, place) or sub(e.body, place + 7)) .. e.tail
     end
-    return heads .. numbers, all_kept
+    return table.concat(heads) .. table.concat(numbers), all_kept
   end
 
   return format

@@ -28,6 +28,8 @@ enum Value {
     Log(Vec<String>),
     /// A string of so many digits where the record belongs.
     Digits(usize),
+    /// A record of so many entries of other rules. It kept Redis from all other calls for seconds, each time.
+    Crowded(usize),
     /// The log of so many entries, all out of view.
     OldLog(usize),
 }
@@ -53,6 +55,18 @@ fn put(redis: &Redis, [record, log]: &[String; 2], value: &Value) {
         Value::Digits(count) => {
             (record, format!("redis.call('SET', KEYS[1], string.rep('9', {count}))"))
         }
+        Value::Crowded(count) => (
+            record,
+            format!(
+                "local heads = {{}}
+                 for i = 1, {count} do
+                   local bits = i < {count} and 128 or 0
+                   heads[i] = struct.pack('<I3BI6', i, 4 + bits, {WINDOW_MICROS})
+                 end
+                 local numbers = struct.pack('<I4I7', 4294967295, 1) .. string.rep(struct.pack('<I6', 1), {count})
+                 redis.call('SET', KEYS[1], '\\1' .. table.concat(heads) .. numbers)"
+            ),
+        ),
         Value::OldLog(count) => (
             log,
             format!(
@@ -157,6 +171,7 @@ async fn check_values(redis: &Redis, is_wanted: impl Fn(&Value) -> bool) {
             Value::Record([vec![1], head(kind + 128, &[(window, 6), (1, 6)])].concat()),
             record(6, &[(window, 6)], now, &[]),
             Value::ListForRecord,
+            Value::Crowded(30_000),
             Value::Digits(64 << 20),
         ];
         match algorithm {

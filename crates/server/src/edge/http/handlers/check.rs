@@ -85,6 +85,10 @@ pub(crate) fn respond_plainly(app: &ServerState, body: &[u8], out: &mut Vec<u8>)
         return false;
     };
     let Ok(subject) = check.subject(|| app.limiter.policy()) else { return false };
+    // Last, since a call that goes its usual way is counted there.
+    if app.guard.check_call().is_err() {
+        return false;
+    }
     let checked = app.checker.check(
         subject.of(&check),
         Recording::of(EntryPoint::Http, &check),

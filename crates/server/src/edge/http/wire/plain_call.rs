@@ -41,11 +41,12 @@ impl<'a> PlainCall<'a> {
                 return Some(Self { host: host?, authorization, body, bytes });
             }
             let (name, value) = line.split_at(memchr(b':', line)?);
-            let value = value.get(1..)?.trim_ascii();
-            if !value.iter().all(|byte| matches!(byte, b' '..=b'~')) {
+            let value = value.get(1..)?;
+            // Before white space is trimmed, of which a line feed would end the line for others.
+            if !value.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
                 return None;
             }
-            let value = str::from_utf8(value).ok()?;
+            let value = str::from_utf8(value).ok()?.trim_matches([' ', '\t']);
             let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
             match name.len() {
                 4 if is(b"host") => set(&mut host, value)?,
@@ -137,7 +138,12 @@ mod tests {
             assert_eq!(PlainCall::read(text.as_bytes()).is_some(), expected, "{text:?}");
         };
         let with = |field: &str| format!("{HEAD}{field}\r\n\r\n{{}}");
-        for field in ["Accept: */*", "Connection: Keep-Alive", "accept-encoding: gzip, br"] {
+        for field in [
+            "Accept: */*",
+            "Accept:\t\ta \t",
+            "Connection: Keep-Alive",
+            "accept-encoding: gzip, br",
+        ] {
             check(&with(field), true);
         }
         for field in [
@@ -164,6 +170,10 @@ mod tests {
             "Accept: a\0b",
             "Accept: a\rb",
             "Accept: a\nHost: b",
+            "Accept: \nTransfer-Encoding: chunked",
+            "Accept: a\n",
+            "Accept: \x0c",
+            "Content-Language:\x0ba",
         ] {
             check(&with(field), field.is_empty());
         }
