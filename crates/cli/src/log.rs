@@ -11,8 +11,9 @@ use tracing_subscriber::{fmt, registry};
 
 use crate::failure::Failure;
 
-/// Libraries log more than operators want to read; `RUST_LOG` can still turn it on.
-const QUIET: &str = "h2=warn,hyper=warn,hyper_util=warn,tonic=warn,tower=warn,rustls=warn";
+/// Libraries log more than operators want to read; `RUST_LOG` can still turn it on. That of HTTP/2 warns of every connection
+/// that resets its streams, so that clients could fill the log.
+const QUIET: &str = "h2=error,hyper=warn,hyper_util=warn,tonic=warn,tower=warn,rustls=warn";
 /// The variable that loggers of Rust programs read.
 const VARIABLE: &str = "RUST_LOG";
 

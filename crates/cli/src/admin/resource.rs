@@ -192,7 +192,7 @@ impl Resource {
         let summary = format!("{}\n", count(rows.len() as u64, self.noun));
         match &*rows {
             [] if self.path == DECISIONS.path => {
-                "0 decisions; one is in the log about a second after its response\n".to_owned()
+                summary + "a decision is in the log about a second after its response\n"
             }
             [] => summary,
             rows => format!("{}\n{summary}", rows_of(&columns, rows)),

@@ -39,6 +39,7 @@ struct PreviewRow {
     from: Option<String>,
     until: Option<String>,
     requests: u64,
+    nodes: u64,
     one_in: u64,
     cut: bool,
     now: SideRow,
@@ -102,6 +103,12 @@ impl PreviewRow {
         }
         if self.cut {
             text += ", older ones left out";
+        }
+        if self.nodes > 1 {
+            text += &format!(
+                "\n{} nodes share the counters, and clients sent requests to the others, too: more are refused than this says",
+                self.nodes
+            );
         }
         let columns = [
             Column::Text(""),

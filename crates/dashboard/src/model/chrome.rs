@@ -27,6 +27,8 @@ pub struct Chrome {
     pub range: Range,
     /// Pages that the navigation leaves out: the viewer may not see them, or this server does not have them.
     pub hidden: Vec<Tab>,
+    /// How many limits of Envoy's files are in force. They are not rules, and not listed on pages.
+    pub envoy_limits: u64,
     /// Why nothing can be changed here, as a sentence: "The rules come from the file rules.yaml: change it there."
     pub read_only: Option<String>,
 }

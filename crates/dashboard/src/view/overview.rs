@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::rules::rule_table;
+use super::rules::{no_rules, rule_table};
 use crate::model::{Chrome, Figure, FirstCheck, Outcome, Overview, RangeChoice, Section};
 use crate::part::{
     course, course_legend, course_part, cut_off, empty, failed, fleet, latency, latency_legend,
@@ -215,9 +215,7 @@ fn rules(chrome: &Chrome, model: &Overview) -> Markup {
                 a.more href=(path::RULES) { "All rules" }
             }
             @if model.rules.is_empty() {
-                (empty("No rules.", &html! {
-                    "Every request passes. " a href=(path::NEW_RULE) { "Write the first rule" } "."
-                }))
+                (no_rules(chrome))
             } @else {
                 (rule_table(&model.rules, chrome, true))
             }

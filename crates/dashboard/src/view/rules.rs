@@ -69,15 +69,33 @@ fn table(chrome: &Chrome, model: &Rules) -> Markup {
                     a href=(path::NEW_RULE) { "Write the first rule" } " of the tenant."
                 }))
             } @else if model.rules_in_all == 0 {
-                (empty("No rules.", &html! {
-                    "Every request passes. " a href=(path::NEW_RULE) { "Write the first rule" }
-                    ", or apply a file: " code { "tollgate rules apply --file rules.yaml" }
-                }))
+                (no_rules(chrome))
             } @else {
                 (empty("No rule fits the search.", &html! { a href=(path::RULES) { "Show all rules" } }))
             }
         }
     }
+}
+
+/// What there is instead of rules.
+pub(crate) fn no_rules(chrome: &Chrome) -> Markup {
+    if chrome.envoy_limits > 0 {
+        let limits = format::counted(chrome.envoy_limits, "limit");
+        return empty(
+            "No rules of Tollgate.",
+            &html! {
+                "Requests of Envoy are counted by " (limits) " of its files, which this command lists: "
+                code { "tollgate rules list --envoy" }
+            },
+        );
+    }
+    empty(
+        "No rules.",
+        &html! {
+            "Every request passes. " a href=(path::NEW_RULE) { "Write the first rule" }
+            ", or apply a file: " code { "tollgate rules apply --file rules.yaml" }
+        },
+    )
 }
 
 /// A table of rules; a short one has no column for requests.

@@ -297,3 +297,20 @@ fn rules_of_a_file_are_shown_and_cannot_be_changed() {
         assert_eq!(page.status, 200, "{path} {page:?}");
     }
 }
+
+/// A node with files for Envoy alone said that every request passes.
+#[test]
+fn limits_of_envoy_are_named_where_there_are_no_rules() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = "domain: shop\ndescriptors:\n- {key: user, rate_limit: {unit: day, requests_per_unit: 9}}\n";
+    std::fs::write(folder.path().join("shop.yaml"), limits).expect("written");
+    let folder = folder.path().display().to_string();
+    let arguments = ["--envoy-config", folder.as_str()];
+    let server = Server::start(&Setup { arguments: &arguments, ..Setup::default() });
+    let mut browser = Browser::admin(&server);
+    for path in ["/", "/ui/rules"] {
+        let page = browser.get(path).text();
+        assert!(page.contains("counted by 1 limit of its files"), "{path}: {page}");
+        assert!(!page.contains("Every request passes"), "{path}: {page}");
+    }
+}

@@ -195,7 +195,7 @@ fn bans_are_listed_and_lifted() {
         .expect(1, &["give the value alone: 203.0.113.8"]);
     server
         .tollgate("decisions list --client ip=203.0.113.77")
-        .expect(0, &["0 decisions; one is in the log about a second"]);
+        .expect(0, &["0 decisions\na decision is in the log about a second"]);
     // All of them are a question, which needs a terminal.
     server.tollgate("bans lift --rule login").expect(2, &["say --yes to go ahead"]);
     server.tollgate("bans lift --rule login --json").expect(2, &["say --yes with it"]);

@@ -1,6 +1,7 @@
 //! A node gets traffic only once it knows the policy of its fleet.
 
 use serde_json::json;
+use tollgate_e2e::client::request;
 use tollgate_e2e::grpc::{Client, HEALTH};
 use tollgate_e2e::until;
 use tollgate_testbed::Postgres;
@@ -30,6 +31,11 @@ fn a_node_with_built_in_rules_is_not_ready_until_it_has_read_its_catalog() {
     let checked = node.check(r#"{"identifiers":{"user_id":"x"}}"#);
     assert_eq!(checked["rule_id"], "default_per_user", "checks are answered: {checked}");
     assert_eq!(first.get("/health/ready").status, 200, "this one knows the policy");
+    // It said that the token is wrong, and to make another one in a database that is away.
+    let token = [("Authorization", "Bearer tg_known_elsewhere")];
+    let asked = node.connect().ask(&request("GET", "/api/v1/rules", &token, b""));
+    assert_eq!((asked.status, asked.code().as_str()), (503, "catalog_unavailable"));
+    assert!(asked.text().contains("does not know any tokens yet"), "{asked:?}");
 
     postgres.restart();
     until("a node that is ready", || (node.get("/health/ready").status == 200).then_some(()));
@@ -37,5 +43,7 @@ fn a_node_with_built_in_rules_is_not_ready_until_it_has_read_its_catalog() {
         (grpc.call(HEALTH, &json!({}))["status"] == "SERVING").then_some(())
     });
     assert_eq!(node.get("/healthcheck").status, 200);
+    let asked = node.connect().ask(&request("GET", "/api/v1/rules", &token, b""));
+    assert_eq!((asked.status, asked.code().as_str()), (401, "wrong_token"));
     assert_eq!(limit_at(&node), 66, "the rules of the fleet");
 }

@@ -2,7 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
+use http::StatusCode;
+
 use crate::app::state::Shared;
+use crate::edge::http::problem::Problem;
 
 /// Whether a node should get traffic, and why not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,4 +38,11 @@ impl Shared {
             NodeReadiness::Ready
         }
     }
+}
+
+/// The problem of a token while none is known. Making another one would not help.
+pub(crate) fn tokens_unknown() -> Problem {
+    let detail = "this node has not reached the catalog since it started, so it does not know any tokens yet; use \
+                  another node, or TOLLGATE_ADMIN_TOKEN if it is set";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "catalog_unavailable", detail)
 }

@@ -18,6 +18,7 @@ use crate::admin::auth::{CheckAccess, Principal, Right, TOKEN_HEADER, Tokens, WR
 use crate::app::fleet::Fleet;
 use crate::app::offload::Queues;
 use crate::app::opening::{Opening, catalog_mailbox, known_key};
+use crate::app::readiness::{NodeReadiness, tokens_unknown};
 use crate::check::checker::Checker;
 use crate::check::decision_id::NodeName;
 use crate::check::guard::{Guard, GuardLimits};
@@ -273,9 +274,14 @@ impl Shared {
         right: Right,
     ) -> Result<Principal, Problem> {
         self.tokens.admit(headers, peer.certificate, right, self.now()).map_err(|problem| {
-            let is_wrong = problem.code() == WRONG_TOKEN;
-            let counted = if is_wrong { self.guard.wrong_token(peer.address.ip()) } else { Ok(()) };
-            counted.err().unwrap_or(problem)
+            if problem.code() != WRONG_TOKEN {
+                return problem;
+            }
+            match self.guard.wrong_token(peer.address.ip()) {
+                Err(too_many) => too_many,
+                Ok(()) if self.readiness() == NodeReadiness::WaitingForCatalog => tokens_unknown(),
+                Ok(()) => problem,
+            }
         })
     }
 

@@ -40,6 +40,7 @@ impl Visit {
                 .and_then(|word| notice::of(word, parameter("of"), parameter("rule"))),
             range: range_of(parameter, self.now()),
             hidden: self.hidden_tabs(),
+            envoy_limits: app.envoy.source.loaded.load().config.limits().len() as u64,
             read_only: read_only(app),
         }
     }

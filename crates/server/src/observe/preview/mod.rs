@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use tollgate::rules::{PolicyDocument, candidate_id};
-use tollgate::{PathCase, Timestamp, Unmatched};
+use tollgate::{PathCase, Store as _, Timestamp, Unmatched};
 
 use self::replay::Replay;
 use crate::app::state::Shared;
@@ -33,6 +33,8 @@ pub(crate) struct PreviewFigures {
     pub(crate) span: Option<(Timestamp, Timestamp)>,
     /// How many requests were replayed.
     pub(crate) requests: u64,
+    /// How many nodes share the counters: each has a part of the requests.
+    pub(crate) nodes: usize,
     /// One in so many clients was kept, and so replayed: 1 if all were.
     pub(crate) one_in: u64,
     /// By the policy in force.
@@ -121,7 +123,8 @@ impl Shared {
         };
         let figures = ticket.run(replaying).await?;
         drop(canceller);
-        figures
+        let nodes = if self.limiter.store().is_shared() { self.live_nodes() } else { 1 };
+        figures.map(|figures| PreviewFigures { nodes, ..figures })
     }
 }
 

@@ -93,6 +93,7 @@ impl Replay {
         PreviewFigures {
             span: counts.span,
             requests: counts.requests,
+            nodes: 1,
             one_in,
             now: PreviewSide { clients: counts.clients(|it| it.refused_now), ..now },
             then: PreviewSide { clients: counts.clients(|it| it.refused_then), ..then },

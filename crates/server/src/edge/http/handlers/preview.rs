@@ -49,6 +49,9 @@ pub(crate) struct PreviewAnswer {
     until: Option<String>,
     /// How many requests were replayed.
     requests: u64,
+    /// How many nodes share the counters. Those share the requests of clients too, and only those of this node were replayed: if
+    /// it is more than 1, more is refused than this says.
+    nodes: usize,
     /// One in so many clients was kept, and so replayed: 1 if all were.
     one_in: u64,
     /// Whether requests were left out because there were too many, or it took too long.
@@ -131,6 +134,7 @@ impl From<PreviewFigures> for PreviewAnswer {
             from: from.map(rfc_3339_exact),
             until: until.map(rfc_3339_exact),
             requests: figures.requests,
+            nodes: figures.nodes,
             one_in: figures.one_in,
             cut: figures.is_cut,
             now: figures.now.into(),

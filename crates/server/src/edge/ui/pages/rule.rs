@@ -289,6 +289,13 @@ async fn effect(visit: &Visit, checked: &CheckedRule) -> EffectPreview {
 fn effect_of(figures: PreviewFigures, candidate: Option<Quota>) -> EffectPreview {
     let Some((since, until)) = figures.span else { return EffectPreview::NoTraffic };
     let mut caveats = Vec::new();
+    if figures.nodes > 1 {
+        caveats.push(format!(
+            "These are the requests of this node, one of {} that share the counters: clients sent requests to the others, too, \
+             so that more are refused than shown.",
+            figures.nodes
+        ));
+    }
     if figures.one_in > 1 {
         caveats.push(format!("One in {} clients was kept.", figures.one_in));
     }
