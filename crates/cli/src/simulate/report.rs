@@ -76,7 +76,12 @@ fn verdicts(tally: &Tally<'_>) -> String {
         let longest = span(tally.longest_delay_ms.saturating_mul(1_000));
         rows.push(["longest delay".to_owned(), longest, String::new()]);
     }
-    table([Column::Text(""), Column::Figure(""), Column::Figure("")], &rows)
+    let mut lines = table([Column::Text(""), Column::Figure(""), Column::Figure("")], &rows);
+    if tally.requests > 0 && tally.unlimited == tally.requests {
+        lines += "\nAccess logs seldom have hosts, and no users: rules with `hosts`, or by user_id, api_key or tenant, apply to \
+                  nothing in them.\n";
+    }
+    lines
 }
 
 fn course(tally: &Tally<'_>) -> String {

@@ -45,6 +45,7 @@ fn a_condition_on_a_rule_that_applied_to_no_request_is_an_error() {
     }
     let ran = run(&["refused(u) > 1%", "unmatched > 1%"]);
     assert_eq!(ran.code, 1, "a condition holds: {}", ran.stderr);
+    assert!(ran.stdout.contains("Access logs seldom have hosts, and no users"), "{}", ran.stdout);
     assert!(ran.stderr.contains("cannot be judged") && ran.stderr.contains(" holds: "));
 }
 

@@ -168,7 +168,8 @@ impl Noticing {
 
     /// Reads these bytes again, before any others.
     pub(super) fn read_again(&mut self, bytes: Vec<u8>) {
-        self.unread = bytes;
+        // Its memory is not kept where there is nothing to read.
+        self.unread = if bytes.is_empty() { Vec::new() } else { bytes };
     }
 }
 
@@ -182,6 +183,9 @@ impl AsyncRead for Noticing {
             let count = self.unread.len().min(buffer.remaining());
             buffer.put_slice(&self.unread[..count]);
             self.unread.drain(..count);
+            if self.unread.is_empty() {
+                self.unread = Vec::new();
+            }
             self.activity.has_unread.store(true, Relaxed);
             return Poll::Ready(Ok(()));
         }
